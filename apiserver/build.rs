@@ -145,8 +145,8 @@ fn metadata(arguments: &[&str]) -> Result<String, Box<dyn Error>> {
         .args(arguments)
         .output()?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("cargo metadata failed, try `cargo fetch`: {said}").into());
+        let description = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("cargo metadata failed, try `cargo fetch`: {description}").into());
     }
     Ok(String::from_utf8(output.stdout)?)
 }
@@ -204,16 +204,16 @@ fn describe(text: &str, rooms: &mut Rooms) {
         let line = line.trim();
         match depth {
             12 => {
-                if let Some(said) = between(line, "\"description\": \"", "\",") {
-                    lines.push_str(&format!("{name}\t{said}\n"));
+                if let Some(description) = between(line, "\"description\": \"", "\",") {
+                    lines.push_str(&format!("{name}\t{description}\n"));
                 }
             }
             16 => field = between(line, "\"", "\": ").filter(|_| line.ends_with(['{', '('])),
             20 => {
-                let said = between(line, "\"description\": \"", "\",")
+                let description = between(line, "\"description\": \"", "\",")
                     .or_else(|| between(line, ".insert(\"description\".into(), \"", "\".into());"));
-                if let (Some(field), Some(said)) = (field, said) {
-                    lines.push_str(&format!(" {field}\t{said}\n"));
+                if let (Some(field), Some(description)) = (field, description) {
+                    lines.push_str(&format!(" {field}\t{description}\n"));
                 }
             }
             _ => {}

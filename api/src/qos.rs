@@ -31,15 +31,15 @@ pub fn class(spec: &PodSpec) -> QosClass {
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
     let of_pod = spec.resources.as_ref().map(|resources| vec![Some(resources)]);
     let parts = of_pod.unwrap_or_else(|| containers.map(|container| container.resources.as_ref()).collect());
-    let mut asks = false;
+    let mut has_requests = false;
     let mut exact = true;
     for resources in parts {
         let requests = counted(resources, |resources| list(resources.requests.as_ref()));
         let limits = counted(resources, |resources| list(resources.limits.as_ref()));
-        asks |= !requests.is_empty() || !limits.is_empty();
+        has_requests |= !requests.is_empty() || !limits.is_empty();
         exact &= limits.len() == COUNTED.len() && requests == limits;
     }
-    match (asks, exact) {
+    match (has_requests, exact) {
         (false, _) => QosClass::BestEffort,
         (true, true) => QosClass::Guaranteed,
         (true, false) => QosClass::Burstable,

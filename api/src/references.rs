@@ -41,11 +41,11 @@ pub struct TokenKey {
 
 impl TokenKey {
     /// The key of the token that a volume of the pod requests.
-    pub fn new(pod_uid: &str, asked: &ServiceAccountTokenProjection) -> Self {
+    pub fn new(pod_uid: &str, projection: &ServiceAccountTokenProjection) -> Self {
         Self {
             pod_uid: pod_uid.to_owned(),
-            audience: asked.audience.clone().unwrap_or_default(),
-            seconds: asked.expiration_seconds.unwrap_or(TOKEN_SECONDS),
+            audience: projection.audience.clone().unwrap_or_default(),
+            seconds: projection.expiration_seconds.unwrap_or(TOKEN_SECONDS),
         }
     }
 

@@ -70,10 +70,10 @@ impl Rows {
         for row in rows {
             let Err(at) = of.position(&row.group, &row.version, &row.plural) else { continue };
             of.sorted.insert(at, row.clone());
-            let asked = row.stored_fields();
-            let fields = of.stored.entry(row.stored().to_owned()).or_insert_with(|| asked.clone());
+            let declared = row.stored_fields();
+            let fields = of.stored.entry(row.stored().to_owned()).or_insert_with(|| declared.clone());
             let is_known = |field: &Field| fields.iter().any(|known| known.label == field.label);
-            let more: Vec<Field> = asked.iter().filter(|field| !is_known(field)).cloned().collect();
+            let more: Vec<Field> = declared.iter().filter(|field| !is_known(field)).cloned().collect();
             if !more.is_empty() {
                 *fields = fields.iter().cloned().chain(more).collect();
             }

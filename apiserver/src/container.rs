@@ -11,14 +11,15 @@ const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 ///
 /// # Errors
 /// 400 if the container does not exist, or none is requested and there are several.
-pub fn choose(pod_name: &str, pod: &Map<String, Value>, asked: Option<&str>) -> Result<String, Status> {
+pub fn choose(pod_name: &str, pod: &Map<String, Value>, requested: Option<&str>) -> Result<String, Status> {
     let containers = names(pod, "containers");
     let init = names(pod, "initContainers");
     let ephemeral = names(pod, "ephemeralContainers");
-    if let Some(asked) = asked.filter(|asked| !asked.is_empty()) {
-        let known = containers.iter().chain(&init).chain(&ephemeral).any(|name| *name == asked);
-        let unknown = || Status::bad_request(format!("container {asked} is not valid for pod {pod_name}"));
-        return if known { Ok(asked.to_owned()) } else { Err(unknown()) };
+    if let Some(requested) = requested.filter(|requested| !requested.is_empty()) {
+        let known = containers.iter().chain(&init).chain(&ephemeral).any(|name| *name == requested);
+        let unknown =
+            || Status::bad_request(format!("container {requested} is not valid for pod {pod_name}"));
+        return if known { Ok(requested.to_owned()) } else { Err(unknown()) };
     }
     let annotations = pod.get("metadata").and_then(|metadata| metadata.get("annotations"));
     let annotated = annotations.and_then(|annotations| annotations.get(DEFAULT_CONTAINER));
@@ -62,7 +63,7 @@ mod tests {
         two["spec"]["containers"] = json!([{"name": "a"}, {"name": "b"}]);
         let mut annotated = two.clone();
         annotated["metadata"] = json!({"annotations": {"kubectl.kubernetes.io/default-container": "b"}});
-        for (pod, asked, expected) in [
+        for (pod, requested, expected) in [
             (&one, None, Ok("a")),
             (&one, Some(""), Ok("a")),
             (&two, Some("b"), Ok("b")),
@@ -78,7 +79,7 @@ mod tests {
             ),
             (&json!({}), None, Err("a container name must be specified for pod web, choose one of: []")),
         ] {
-            let chosen = choose("web", pod.as_object().unwrap(), asked).map_err(|error| error.message);
+            let chosen = choose("web", pod.as_object().unwrap(), requested).map_err(|error| error.message);
             assert_eq!(chosen.as_deref().map_err(String::as_str), expected);
         }
     }

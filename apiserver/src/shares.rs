@@ -123,7 +123,7 @@ mod tests {
         let own = shares.take(&user("a")).unwrap_err();
         assert_eq!((own.code, own.reason), (429, "TooManyRequests"));
         assert!(own.message.contains("2 requests of \"a\" are being passed"), "{own}");
-        assert_eq!(own.details.unwrap()["retryAfterSeconds"], 1, "it is told when to come again");
+        assert_eq!(own.details.unwrap()["retryAfterSeconds"], 1, "the rejection has a retry delay");
         let all = shares.take(&user("d")).unwrap_err();
         assert!(all.message.contains("the rest is reserved for administrators"), "{all}");
         held.push(shares.take(&root).unwrap());

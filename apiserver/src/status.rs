@@ -101,9 +101,9 @@ impl Status {
 
     /// The body of a request is invalid. The caller names its kind.
     pub fn invalid_kind(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
-        let said: Vec<String> =
+        let text: Vec<String> =
             causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-        let said = if said.len() == 1 { said.concat() } else { format!("[{}]", said.join(", ")) };
+        let text = if text.len() == 1 { text.concat() } else { format!("[{}]", text.join(", ")) };
         let mut details = if name.is_empty() { json!({}) } else { json!({"name": name}) };
         details["kind"] = kind.into();
         if !group.is_empty() {
@@ -116,7 +116,7 @@ impl Status {
             })
             .collect();
         let group = if group.is_empty() { String::new() } else { format!(".{group}") };
-        let message = format!("{kind}{group} \"{name}\" is invalid: {said}");
+        let message = format!("{kind}{group} \"{name}\" is invalid: {text}");
         Self { details: Some(details), ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message) }
     }
 
@@ -144,8 +144,8 @@ impl Status {
     }
 
     /// The revision is newer than the current one.
-    pub fn from_the_future(asked: u64, current: u64) -> Self {
-        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+    pub fn from_the_future(requested: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
         let details = json!({
             "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
             RETRY: 1,
@@ -269,7 +269,7 @@ mod tests {
             assert_eq!(status.message, "nodes \"a\" is forbidden: no");
             let details = &status.object()["details"];
             assert_eq!((&details["name"], &details["kind"]), (&json!("a"), &json!("nodes")));
-            let reason = details["causes"][0]["reason"].as_str().unwrap();
+            let reason = details["causes"][0]["reason"].as_str().unwrap_or_default();
             assert_eq!(RejectionCause::find(&["Other", reason]), Some(cause));
         }
         assert_eq!(RejectionCause::find(&["Other"]), None);

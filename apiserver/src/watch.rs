@@ -82,10 +82,10 @@ pub fn start(
     slot: Option<Slot>,
 ) -> Result<Body, Status> {
     let name = resource.stored();
-    let asked = options.revision.unwrap_or_default();
-    refuse_future(store, asked)?;
+    let requested = options.revision.unwrap_or_default();
+    refuse_future(store, requested)?;
     // Without a revision, with revision 0, or on request, a watch starts with the current objects.
-    let (initial, after) = if asked == 0 || options.initial_events {
+    let (initial, after) = if requested == 0 || options.initial_events {
         let everything = ListOptions {
             labels: options.labels.clone(),
             fields: options.fields.clone(),
@@ -94,7 +94,7 @@ pub fn start(
         let page = Page::read(store, name, &scope, &everything)?;
         (page.objects.into(), page.revision)
     } else {
-        (VecDeque::new(), asked)
+        (VecDeque::new(), requested)
     };
     let watcher = match options.fields.field_value() {
         Some(field_value) => store.watch_field(name, scope, field_value, after)?,
@@ -221,7 +221,7 @@ impl Watch {
         let resource = self.resource.stored();
         tracing::debug!(
             resource,
-            asked = too_old.asked,
+            requested = too_old.requested,
             oldest = too_old.oldest,
             "closing a watch that fell behind"
         );
@@ -242,7 +242,7 @@ impl Watch {
                 Some(&change.object).filter(|_| is_seen)
             }
             Before::Forgotten => {
-                return Err(TooOld { asked: change.revision.saturating_sub(1), oldest: change.revision });
+                return Err(TooOld { requested: change.revision.saturating_sub(1), oldest: change.revision });
             }
         };
         Ok(match change.kind {

@@ -15,14 +15,14 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 
 /// Limits and continue tokens of the requested pages.
-type Asked = Arc<Mutex<Vec<(usize, String)>>>;
+type Requests = Arc<Mutex<Vec<(usize, String)>>>;
 
 /// The response to a list query: `large` if the limit exceeds `fits` objects.
-fn page(fits: usize, large: &Bytes, asked: &Asked, query: &[(String, String)]) -> Bytes {
+fn page(fits: usize, large: &Bytes, requests: &Requests, query: &[(String, String)]) -> Bytes {
     let of = |wanted: &str| query.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
     let limit: usize = of("limit").unwrap().parse().unwrap();
     let token = of("continue").unwrap_or_default();
-    asked.lock().unwrap().push((limit, token.clone()));
+    requests.lock().unwrap().push((limit, token.clone()));
     if limit > fits {
         return large.clone();
     }
@@ -38,21 +38,21 @@ const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 const PAGE_SIZE: usize = 500;
 
 /// A server whose pages exceed the client's size limit if they have more than `fits` objects.
-fn server(fits: usize) -> (Client, Asked) {
-    let asked = Asked::default();
+fn server(fits: usize) -> (Client, Requests) {
+    let requests = Requests::default();
     let large = Bytes::from(vec![b' '; MAX_RESPONSE_BYTES + 1]);
-    let list = move |State(asked): State<Asked>, Query(query): Query<Vec<(String, String)>>| {
+    let list = move |State(requests): State<Requests>, Query(query): Query<Vec<(String, String)>>| {
         let large = large.clone();
-        async move { page(fits, &large, &asked, &query) }
+        async move { page(fits, &large, &requests, &query) }
     };
-    let router = Router::new().route("/api/v1/configmaps", get(list)).with_state(asked.clone());
+    let router = Router::new().route("/api/v1/configmaps", get(list)).with_state(requests.clone());
     let limits = Limits { max_response_bytes: MAX_RESPONSE_BYTES, page_size: PAGE_SIZE, ..Limits::default() };
-    (Client::in_process(router).with_limits(limits), asked)
+    (Client::in_process(router).with_limits(limits), requests)
 }
 
 #[tokio::test]
 async fn a_page_that_is_too_large_is_read_again_with_half_as_many_objects() {
-    let (client, asked) = server(PAGE_SIZE / 4);
+    let (client, requests) = server(PAGE_SIZE / 4);
     let mut names = Vec::new();
     let name = |object: Json| object["metadata"]["name"].as_str().unwrap().to_owned();
     let version = client.list(&Kind::CONFIG_MAP, "", |object| names.push(name(object))).await.unwrap();
@@ -60,15 +60,15 @@ async fn a_page_that_is_too_large_is_read_again_with_half_as_many_objects() {
     let quarter = PAGE_SIZE / 4;
     let expected = [(PAGE_SIZE, ""), (PAGE_SIZE / 2, ""), (quarter, ""), (quarter, "second")];
     let expected = expected.map(|(limit, token)| (limit, token.to_owned()));
-    assert_eq!(*asked.lock().unwrap(), expected);
+    assert_eq!(*requests.lock().unwrap(), expected);
 }
 
 #[tokio::test]
 async fn client_reports_an_object_above_the_size_limit() {
-    let (client, asked) = server(0);
+    let (client, requests) = server(0);
     let error = client.list(&Kind::CONFIG_MAP, "", |_| {}).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { bytes: MAX_RESPONSE_BYTES, .. }), "{error:?}");
-    assert_eq!(asked.lock().unwrap().last(), Some(&(1, String::new())));
+    assert_eq!(requests.lock().unwrap().last(), Some(&(1, String::new())));
 }
 
 /// The URL of a port that nothing listens on.

@@ -38,7 +38,7 @@ impl Event {
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct Recorded {
     events: Vec<Event>,
     running: BTreeMap<(String, String), BTreeSet<String>>,
     started: BTreeSet<String>,
@@ -48,14 +48,14 @@ struct Told {
 /// All container events of a node since this value was created.
 #[derive(Debug)]
 pub struct History {
-    told: Arc<Mutex<Told>>,
+    recorded: Arc<Mutex<Recorded>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl History {
     /// Starts to record the events of a node that has no containers yet.
     pub async fn of(engine: &Engine, node: &str) -> Self {
-        let told = Arc::<Mutex<Told>>::default();
+        let recorded = Arc::<Mutex<Recorded>>::default();
         let label = format!("io.kubernetes.node.name={node}");
         let actions = ["create", "start", "die", "destroy"].map(str::to_owned).to_vec();
         let filters = HashMap::from([
@@ -69,7 +69,7 @@ impl History {
         let options =
             EventsOptionsBuilder::new().since(&since.as_secs().to_string()).filters(&filters).build();
         let mut stream = engine.again().docker().events(Some(options));
-        let into = told.clone();
+        let into = recorded.clone();
         let task = tokio::spawn(async move {
             while let Some(Ok(message)) = stream.next().await {
                 let actor = message.actor.unwrap_or_default();
@@ -87,12 +87,12 @@ impl History {
                 });
             }
         });
-        Self { told, task }
+        Self { recorded, task }
     }
 
     /// All events so far, oldest first.
     pub fn events(&self) -> Vec<Event> {
-        self.told.lock().unwrap().events.clone()
+        self.recorded.lock().unwrap().events.clone()
     }
 
     /// Returns the starts of a container, oldest first. `pod` is the pod's full name.
@@ -105,17 +105,17 @@ impl History {
     /// Returns the violated invariants: two containers of a pod with one name ran at once, or one container was
     /// started twice.
     pub fn broken(&self) -> Vec<String> {
-        self.told.lock().unwrap().broken.clone()
+        self.recorded.lock().unwrap().broken.clone()
     }
 
     /// Waits until the start event of the given container has arrived. All earlier events have then arrived as
     /// well.
     pub async fn caught_up_with(&self, id: &str) {
-        let told = async || {
-            let told = self.told.lock().unwrap();
-            if told.started.contains(id) { Ok(()) } else { Err(format!("no start of {id} was told")) }
+        let recorded = async || {
+            let recorded = self.recorded.lock().unwrap();
+            if recorded.started.contains(id) { Ok(()) } else { Err(format!("no start event of {id}")) }
         };
-        wait_until(crate::DEADLINE, told).await.unwrap();
+        wait_until(crate::DEADLINE, recorded).await.unwrap();
     }
 }
 
@@ -125,7 +125,7 @@ impl Drop for History {
     }
 }
 
-impl Told {
+impl Recorded {
     fn take(&mut self, event: Event) {
         let who = (event.pod.clone(), event.name.clone());
         let what = format!("{}/{} attempt {} ({:.12})", event.pod, event.name, event.attempt, event.id);

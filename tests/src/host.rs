@@ -126,15 +126,15 @@ impl Host {
     /// Stops all processes of the host with SIGSTOP.
     pub fn freeze(&self) {
         // Repeat until no new process is found, because processes may fork while others are being stopped.
-        let mut told = Vec::new();
+        let mut seen = Vec::new();
         loop {
             let mut new = self.processes("pid");
-            new.retain(|pid| !told.contains(pid));
+            new.retain(|pid| !seen.contains(pid));
             if new.is_empty() {
                 return;
             }
             new.iter().for_each(|pid| send(*pid, Signal::STOP));
-            told.extend(new);
+            seen.extend(new);
         }
     }
 
@@ -201,8 +201,8 @@ pub fn run(line: &str) -> String {
 /// Returns the output of a command. Panics if the command fails or writes to stderr.
 pub(crate) fn printed(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
-    let (told, complaint) =
+    let (seen, complaint) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && complaint.is_empty(), "{command:?}: {told}{complaint}");
-    told.into_owned()
+    assert!(output.status.success() && complaint.is_empty(), "{command:?}: {seen}{complaint}");
+    seen.into_owned()
 }

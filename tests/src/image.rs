@@ -61,7 +61,7 @@ impl Files {
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let output = Command::new("ldd").arg(program).output();
     let output = output.unwrap_or_else(|error: io::Error| panic!("ldd {}: {error}", program.display()));
-    let said = String::from_utf8_lossy(&output.stdout);
-    let paths = said.split_whitespace().filter(|word| word.starts_with('/') && !word.ends_with(':'));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let paths = printed.split_whitespace().filter(|word| word.starts_with('/') && !word.ends_with(':'));
     paths.map(PathBuf::from).collect()
 }

@@ -43,7 +43,8 @@ fn minor(path: &Path) -> u32 {
     // A wrapper may choose a kubectl by the server's version; `--client` asks for its own.
     command.env("HOME", env::temp_dir()).args(["version", "--client", "-o", "json"]);
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let (_, rest) = said.split_once("\"gitVersion\": \"v1.").unwrap_or_else(|| panic!("{command:?}: {said}"));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let (_, rest) =
+        printed.split_once("\"gitVersion\": \"v1.").unwrap_or_else(|| panic!("{command:?}: {printed}"));
     rest.split('.').next().unwrap().parse().unwrap()
 }

@@ -103,7 +103,7 @@ impl Master {
     pub async fn start(&mut self) {
         self.launch();
         let look = async || match self.admin().and_then(|admin| client(&admin)) {
-            Ok(client) => self.ask(&client, "/readyz").await.map(|_| ()),
+            Ok(client) => self.send_request(&client, "/readyz").await.map(|_| ()),
             Err(error) => Err(error),
         };
         let ready = wait_until(DEADLINE, look).await;
@@ -180,7 +180,7 @@ impl Master {
     ///
     /// # Errors
     /// If the connection fails.
-    pub async fn ask(&self, client: &reqwest::Client, path: &str) -> Result<(u16, String), String> {
+    pub async fn send_request(&self, client: &reqwest::Client, path: &str) -> Result<(u16, String), String> {
         let url = self.url(path);
         let response = client.get(url).send().await.map_err(|error| format!("{error:?}"))?;
         let code = response.status().as_u16();
@@ -188,8 +188,8 @@ impl Master {
     }
 
     /// Sends a GET request as administrator. Returns the status code and the body.
-    pub async fn ask_as_admin(&self, path: &str) -> (u16, String) {
-        self.ask(&client(&self.admin().unwrap()).unwrap(), path).await.unwrap()
+    pub async fn get_as_admin(&self, path: &str) -> (u16, String) {
+        self.send_request(&client(&self.admin().unwrap()).unwrap(), path).await.unwrap()
     }
 
     /// Returns the join string for machines of this host.

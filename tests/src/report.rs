@@ -18,8 +18,8 @@ pub async fn report(world: &World) -> String {
             // The container may have been removed meanwhile.
             let inspected = world.engine.docker().inspect_container(&container.id, None).await;
             let state = inspected.map(|found| found.state.unwrap_or_default());
-            let said = state.map(|state| format!("code {:?}, {:?}", state.exit_code, state.error));
-            let _ = writeln!(text, "         {}", said.unwrap_or_else(|error| error.to_string()));
+            let state_text = state.map(|state| format!("code {:?}, {:?}", state.exit_code, state.error));
+            let _ = writeln!(text, "         {}", state_text.unwrap_or_else(|error| error.to_string()));
         }
     }
     let _ = write!(text, "--- end of the kubelet's log\n{}\n---", world.log_tail());

@@ -165,8 +165,9 @@ impl World {
     /// Returns flags that select the network of `CORACLE_POD_NETWORK`, unless the test selects a network. The
     /// variable runs all tests on that network.
     fn network_flags(&self) -> Vec<String> {
-        let says = |flag: &String| flag == "--pod-network" || flag == "--pod-cidr";
-        let named = std::env::var("CORACLE_POD_NETWORK").ok().filter(|_| !self.flags.iter().any(says));
+        let sets_network = |flag: &String| flag == "--pod-network" || flag == "--pod-cidr";
+        let named =
+            std::env::var("CORACLE_POD_NETWORK").ok().filter(|_| !self.flags.iter().any(sets_network));
         named.map_or_else(Vec::new, |name| vec!["--pod-network".to_owned(), name])
     }
 

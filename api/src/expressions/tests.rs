@@ -81,8 +81,8 @@ fn long_strings_are_charged() {
     let run = |source: &str, text: &str| {
         let mut budget = Budget::of(EXPRESSION_COST_LIMIT);
         let bindings = Bindings::default().with("t", Value::from(text));
-        let told = Program::compile(source, &environment).unwrap().run(&bindings, &mut budget);
-        (told, EXPRESSION_COST_LIMIT - budget.left())
+        let outcome = Program::compile(source, &environment).unwrap().run(&bindings, &mut budget);
+        (outcome, EXPRESSION_COST_LIMIT - budget.left())
     };
     let long = "a".repeat(BYTES);
     for (source, text, times) in [
@@ -90,24 +90,27 @@ fn long_strings_are_charged() {
         ("isSemver(t)", format!("1.1.1-{long}"), 1),
         ("[url(t).getHost(), url(t).getHostname(), url(t).getPort()] == []", format!("http://{long}"), 6),
     ] {
-        let (told, steps) = run(source, &text);
-        assert!(told.is_ok() && steps >= (times * BYTES / 10) as u64, "{source} costs {steps}: {told:?}");
+        let (outcome, steps) = run(source, &text);
+        assert!(
+            outcome.is_ok() && steps >= (times * BYTES / 10) as u64,
+            "{source} costs {steps}: {outcome:?}"
+        );
     }
     let query: String = (0..BYTES / 8).map(|at| format!("&{at}")).collect();
     let begin = Instant::now();
-    let (told, _) = run("url(t).getQuery().size() == 125000", &format!("/?{query}"));
-    assert!(matches!(told, Ok(Value::Bool(true))), "{told:?}");
+    let (outcome, _) = run("url(t).getQuery().size() == 125000", &format!("/?{query}"));
+    assert!(matches!(outcome, Ok(Value::Bool(true))), "{outcome:?}");
     assert!(begin.elapsed() < TIME_LIMIT, "it took {:?}", begin.elapsed());
 }
 
 #[test]
 fn validation_message_is_one_nonempty_line() {
-    let told = |made: &Value, plain| message(Some(made.clone()), plain, || "it failed".to_owned());
-    assert_eq!(told(&Value::from(" it is so "), "plain"), "it is so");
+    let outcome = |made: &Value, plain| message(Some(made.clone()), plain, || "it failed".to_owned());
+    assert_eq!(outcome(&Value::from(" it is so "), "plain"), "it is so");
     for other in
         [Value::from(" "), Value::from("a\nb"), Value::from("x".repeat(MAX_MESSAGE_BYTES + 1)), Value::Int(1)]
     {
-        assert_eq!(told(&other, "plain"), "plain");
-        assert_eq!(told(&other, ""), "it failed");
+        assert_eq!(outcome(&other, "plain"), "plain");
+        assert_eq!(outcome(&other, ""), "it failed");
     }
 }

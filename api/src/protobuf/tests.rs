@@ -393,7 +393,7 @@ proptest! {
             if let Err(error) = decode(&body) {
                 let mut messages = String::new();
                 write!(messages, "{error}").unwrap();
-                prop_assert!(messages.contains(';'), "says what to do: {}", messages);
+                prop_assert!(messages.contains(';'), "contains a remedy: {}", messages);
             }
         }
     }

@@ -27,7 +27,7 @@ fn damaged_manifests() {
         None => 0..number("CORACLE_FUZZ_CASES").unwrap_or(CASES),
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let (mut accepted, mut told) = (0, 0);
+    let (mut accepted, mut reported) = (0, 0);
     std::thread::scope(|scope| {
         let run = |offset: u64| {
             let seeds = seeds.clone().skip(offset as usize).step_by(threads as usize);
@@ -42,12 +42,12 @@ fn damaged_manifests() {
         for worker in workers {
             let (objects, problems) = worker.join().unwrap();
             accepted += objects;
-            told += problems;
+            reported += problems;
         }
     });
     let cases = seeds.end - seeds.start;
-    println!("{cases} manifests: {accepted} objects, {told} problems, {} KiB at most", memory_kib());
-    assert!(cases < 100 || (accepted > 0 && told > 0), "the damage is neither too light nor too heavy");
+    println!("{cases} manifests: {accepted} objects, {reported} problems, {} KiB at most", memory_kib());
+    assert!(cases < 100 || (accepted > 0 && reported > 0), "the damage is neither too light nor too heavy");
     assert!(memory_kib() < MEMORY_KIB, "{} KiB", memory_kib());
 }
 

@@ -18,12 +18,12 @@ type Seen = Rc<RefCell<BTreeMap<&'static str, Vec<(&'static str, String)>>>>;
 struct Probe {
     seen: Seen,
     /// The type that was requested last.
-    said: Rc<RefCell<String>>,
+    probed: Rc<RefCell<String>>,
 }
 
 impl Probe {
-    fn say(&self, kind: impl Into<String>) {
-        *self.said.borrow_mut() = kind.into();
+    fn record(&self, kind: impl Into<String>) {
+        *self.probed.borrow_mut() = kind.into();
     }
 }
 
@@ -41,35 +41,35 @@ impl<'de> Deserializer<'de> for Probe {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match Expecting(&visitor).to_string().as_str() {
             "IntOrString" => {
-                self.say("intOrString");
+                self.record("intOrString");
                 visitor.visit_i64(0)
             }
             "Quantity" => visitor.visit_i64(0),
             _ => {
-                self.say("any");
+                self.record("any");
                 visitor.visit_unit()
             }
         }
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.say("bool");
+        self.record("bool");
         visitor.visit_bool(false)
     }
 
     fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.say("int32");
+        self.record("int32");
         visitor.visit_i32(0)
     }
 
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.say("int64");
+        self.record("int64");
         visitor.visit_i64(0)
     }
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let expecting = Expecting(&visitor).to_string();
-        self.say(if expecting.contains("base64") { "bytes" } else { "string" });
+        self.record(if expecting.contains("base64") { "bytes" } else { "string" });
         // Times are requested as strings. This value is a string and a time, but not base64, which is handled above.
         visitor.visit_str(if expecting.contains("base64") { "" } else { "2026-01-01T00:00:00Z" })
     }
@@ -87,29 +87,29 @@ impl<'de> Deserializer<'de> for Probe {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let said = Rc::clone(&self.said);
+        let probed = Rc::clone(&self.probed);
         let value = visitor.visit_newtype_struct(self)?;
         match name {
-            "Quantity" => *said.borrow_mut() = "quantity".to_owned(),
-            "Time" | "MicroTime" => *said.borrow_mut() = "time".to_owned(),
+            "Quantity" => *probed.borrow_mut() = "quantity".to_owned(),
+            "Time" | "MicroTime" => *probed.borrow_mut() = "time".to_owned(),
             _ => {}
         }
         Ok(value)
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let said = Rc::clone(&self.said);
+        let probed = Rc::clone(&self.probed);
         let value = visitor.visit_seq(Once { probe: Some(self) })?;
-        let of = said.take();
-        *said.borrow_mut() = format!("[]{of}");
+        let of = probed.take();
+        *probed.borrow_mut() = format!("[]{of}");
         Ok(value)
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let said = Rc::clone(&self.said);
+        let probed = Rc::clone(&self.probed);
         let value = visitor.visit_map(Once { probe: Some(self) })?;
-        let of = said.take();
-        *said.borrow_mut() = format!("map {of}");
+        let of = probed.take();
+        *probed.borrow_mut() = format!("map {of}");
         Ok(value)
     }
 
@@ -119,14 +119,14 @@ impl<'de> Deserializer<'de> for Probe {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let (seen, said) = (Rc::clone(&self.seen), Rc::clone(&self.said));
-        let mut asked = Fields { probe: self, fields: fields.iter(), kinds: Vec::new() };
-        let value = visitor.visit_map(&mut asked)?;
-        let mut kinds = asked.kinds;
+        let (seen, probed) = (Rc::clone(&self.seen), Rc::clone(&self.probed));
+        let mut field_visitor = Fields { probe: self, fields: fields.iter(), kinds: Vec::new() };
+        let value = visitor.visit_map(&mut field_visitor)?;
+        let mut kinds = field_visitor.kinds;
         kinds.sort();
         let before = seen.borrow_mut().insert(name, kinds.clone());
         assert!(before.is_none_or(|before| before == kinds), "two types are called {name}");
-        *said.borrow_mut() = name.to_owned();
+        *probed.borrow_mut() = name.to_owned();
         Ok(value)
     }
 
@@ -186,9 +186,9 @@ impl<'de> MapAccess<'de> for &mut Fields {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let (field, kind) = self.kinds.last_mut().unwrap();
-        self.probe.say("");
+        self.probe.record("");
         let value = seed.deserialize(self.probe.clone())?;
-        *kind = self.probe.said.take();
+        *kind = self.probe.probed.take();
         assert!(!kind.is_empty(), "{field} was asked for in no known way");
         Ok(value)
     }

@@ -82,15 +82,15 @@ async fn events(router: &Router, path: &str, accept: &str) -> Vec<Value> {
         .collect()
 }
 
-fn told(events: &[Value]) -> Vec<String> {
-    let told = |event: &Value| {
+fn described(events: &[Value]) -> Vec<String> {
+    let described = |event: &Value| {
         format!(
             "{} {}",
             event["type"].as_str().unwrap(),
             event["object"]["metadata"]["name"].as_str().unwrap_or("-")
         )
     };
-    events.iter().map(told).collect()
+    events.iter().map(described).collect()
 }
 
 #[tokio::test]
@@ -246,28 +246,28 @@ async fn a_watch_from_a_revision() {
     store.put("pods", &pod("a", "y", "api", "Running"));
     store.delete("pods", "b", "z");
     let path = "/api/v1/pods?watch=1&resourceVersion=102&timeoutSeconds=1";
-    assert_eq!(told(&events(&router, path, "").await), ["ADDED z", "MODIFIED y", "DELETED z"]);
+    assert_eq!(described(&events(&router, path, "").await), ["ADDED z", "MODIFIED y", "DELETED z"]);
     // Through a selector, an object is added and deleted as it changes.
     let path =
         "/api/v1/pods?watch=1&resourceVersion=101&timeoutSeconds=1&fieldSelector=status.phase%3DPending";
     let seen = events(&router, path, "").await;
-    assert_eq!(told(&seen), ["ADDED y", "DELETED y"]);
+    assert_eq!(described(&seen), ["ADDED y", "DELETED y"]);
     assert_eq!(seen[1]["object"]["metadata"]["resourceVersion"], "104");
     let path = "/api/v1/namespaces/b/pods?watch=1&resourceVersion=101&timeoutSeconds=1";
-    assert_eq!(told(&events(&router, path, "").await), ["ADDED z", "DELETED z"]);
+    assert_eq!(described(&events(&router, path, "").await), ["ADDED z", "DELETED z"]);
     let path = "/api/v1/namespaces/a/pods/x?watch=1&resourceVersion=100&timeoutSeconds=1";
-    assert_eq!(told(&events(&router, path, "").await), ["ADDED x"]);
+    assert_eq!(described(&events(&router, path, "").await), ["ADDED x"]);
 }
 
 #[tokio::test]
 async fn watch_with_initial_events() {
     let (_, router) = world();
     let path = "/api/v1/pods?watch=true&timeoutSeconds=1&labelSelector=app%3Dweb";
-    assert_eq!(told(&events(&router, path, "").await), ["ADDED x", "ADDED z"]);
+    assert_eq!(described(&events(&router, path, "").await), ["ADDED x", "ADDED z"]);
     let path =
         format!("{path}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true");
     let seen = events(&router, &path, "").await;
-    assert_eq!(told(&seen), ["ADDED x", "ADDED z", "BOOKMARK -"]);
+    assert_eq!(described(&seen), ["ADDED x", "ADDED z", "BOOKMARK -"]);
     assert_eq!(
         seen[2]["object"],
         json!({"kind": "Pod", "apiVersion": "v1", "metadata": {
@@ -292,7 +292,7 @@ async fn open_watch_receives_changes() {
     store.put("pods", &pod("a", "new", "web", "Pending"));
     let line = tokio::time::timeout(std::time::Duration::from_secs(10), stream.next()).await;
     let event: Value = serde_json::from_slice(&line.unwrap().unwrap().unwrap()).unwrap();
-    assert_eq!(told(&[event]), ["ADDED new"]);
+    assert_eq!(described(&[event]), ["ADDED new"]);
 }
 
 /// Uses paused time.
@@ -301,7 +301,7 @@ async fn watch_sends_single_changes_at_once_and_batches_many() {
     let (store, router) = world();
     let answer = send(&router, "GET", "/api/v1/pods?watch=true&resourceVersion=103", "").await;
     let mut stream = answer.into_body().into_data_stream();
-    let mut told = async |names: &[&str]| {
+    let mut lines_after_puts = async |names: &[&str]| {
         let began = tokio::time::Instant::now();
         for name in names {
             store.put("pods", &pod("a", name, "web", "Pending"));
@@ -309,14 +309,14 @@ async fn watch_sends_single_changes_at_once_and_batches_many() {
         let piece = stream.next().await.unwrap().unwrap();
         (piece.iter().filter(|byte| **byte == b'\n').count(), began.elapsed())
     };
-    let (lines, after) = told(&["one"]).await;
+    let (lines, after) = lines_after_puts(&["one"]).await;
     assert_eq!((lines, after), (1, std::time::Duration::ZERO));
-    let (lines, after) = told(&["two", "three", "four"]).await;
+    let (lines, after) = lines_after_puts(&["two", "three", "four"]).await;
     assert_eq!(lines, 3);
     let millis = after.as_millis();
     assert!((1..10).contains(&millis), "they waited {millis} ms for each other");
     tokio::time::advance(std::time::Duration::from_secs(1)).await;
-    let (lines, after) = told(&["five"]).await;
+    let (lines, after) = lines_after_puts(&["five"]).await;
     assert_eq!((lines, after), (1, std::time::Duration::ZERO));
 }
 
@@ -369,7 +369,7 @@ async fn partial_object_metadata_is_served_on_request() {
     let path = "/api/v1/pods?watch=true&resourceVersion=102&timeoutSeconds=1";
     let seen = events(&router, path, accept).await;
     assert_eq!(
-        (told(&seen), &seen[0]["object"]["kind"]),
+        (described(&seen), &seen[0]["object"]["kind"]),
         (vec!["ADDED z".to_owned()], &"PartialObjectMetadata".into())
     );
 }

@@ -93,7 +93,7 @@ impl Attributes {
             namespace: namespace.to_owned(),
             fields: FieldSelector::default(),
         };
-        let query = Asked::of(uri);
+        let query = ListParameters::of(uri);
         let verb = match *method {
             _ if is_watch => "watch",
             Method::GET | Method::HEAD if !on.subresource.is_empty() => "get",
@@ -188,25 +188,25 @@ impl Attributes {
 
 /// Query parameters that affect authorization. If a parameter occurs twice, the last one wins.
 #[derive(Debug, Default)]
-struct Asked {
+struct ListParameters {
     watch: bool,
     fields: FieldSelector,
 }
 
-impl Asked {
+impl ListParameters {
     fn of(uri: &Uri) -> Self {
-        let mut asked = Self::default();
+        let mut options = Self::default();
         // The handler rejects an invalid query later; here it has no effect.
-        let Ok(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri) else { return asked };
+        let Ok(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri) else { return options };
         for (name, value) in pairs.0 {
             match name.as_str() {
                 // Parsed exactly as the handler does, so that a list permission cannot open a watch.
-                "watch" => asked.watch = query_switch(&value),
-                "fieldSelector" => asked.fields = FieldSelector::parse(&value).unwrap_or_default(),
+                "watch" => options.watch = query_switch(&value),
+                "fieldSelector" => options.fields = FieldSelector::parse(&value).unwrap_or_default(),
                 _ => {}
             }
         }
-        asked
+        options
     }
 }
 

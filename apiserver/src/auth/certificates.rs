@@ -106,19 +106,19 @@ fn check_signer(auth: &Auth, attempt: &AdmissionRequest<'_>, verb: &str) -> Resu
 fn set_requester(request: &mut Json, user: &Identity) {
     // A request without a spec is rejected by its strategy.
     let Some(spec) = request.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    let said = user.extra.iter().filter(|(name, _)| *name != PEER);
+    let fields = user.extra.iter().filter(|(name, _)| *name != PEER);
     let mut extra: Map<String, Value> =
-        said.map(|(name, values)| (name.clone(), values.clone().into())).collect();
+        fields.map(|(name, values)| (name.clone(), values.clone().into())).collect();
     if let Some(peer) = user.peer {
         extra.insert(PEER.to_owned(), vec![peer.to_string()].into());
     }
-    let said = [
+    let fields = [
         ("username", Value::from(user.user.as_str())),
         ("uid", Value::from(user.uid.as_str())),
         ("groups", Value::from(user.groups.clone())),
         ("extra", Value::from(extra)),
     ];
-    for (field, value) in said {
+    for (field, value) in fields {
         let is_empty = value == "" || value == Value::Array(Vec::new()) || value == Value::Object(Map::new());
         if is_empty {
             spec.remove(field);

@@ -55,8 +55,8 @@ impl<I: Index> SyncedIndex<I> {
     }
 
     /// Brings the index up to date, and runs `ask` on it.
-    pub fn with_index<T>(&self, ask: impl FnOnce(&I) -> T) -> T {
-        ask(&self.synced().index)
+    pub fn with_index<T>(&self, query: impl FnOnce(&I) -> T) -> T {
+        query(&self.synced().index)
     }
 
     /// Applies changes as they happen, until the future is dropped.

@@ -48,7 +48,7 @@ impl Bed {
         self.put(&Kind::ClusterRoleBinding.qualified(), binding);
     }
 
-    async fn ask(
+    async fn send_request(
         &self,
         who: Option<Identity>,
         line: &str,
@@ -79,7 +79,7 @@ impl Bed {
     /// Creates a review and returns its status.
     async fn question(&self, who: &Identity, path: &str, spec: Value) -> Value {
         let body = json!({"spec": spec});
-        let (code, answer) = self.ask(Some(who.clone()), &format!("POST {path}"), &[], &body).await;
+        let (code, answer) = self.send_request(Some(who.clone()), &format!("POST {path}"), &[], &body).await;
         assert_eq!(code, 201, "{path} {answer}");
         serde_json::from_str::<Value>(&answer).unwrap()["status"].clone()
     }
@@ -108,14 +108,14 @@ async fn requests_without_a_role_are_rejected() {
         (Some(joe()), "POST /version", 403),
         (Some(admin()), "DELETE /anything", 200),
     ] {
-        assert_eq!(bed.ask(who, line, &[], &Value::Null).await.0, expected, "{line}");
+        assert_eq!(bed.send_request(who, line, &[], &Value::Null).await.0, expected, "{line}");
     }
     bed.allow("joe", "get", "", "pods/exec");
     let exec = "GET /api/v1/namespaces/d/pods/a/exec";
-    let (code, refused) = bed.ask(Some(joe()), exec, &[], &Value::Null).await;
+    let (code, refused) = bed.send_request(Some(joe()), exec, &[], &Value::Null).await;
     assert!(code == 403 && refused.contains("cannot create resource"), "{refused}");
     bed.allow("joe", "create", "", "pods/exec");
-    assert_eq!(bed.ask(Some(joe()), exec, &[], &Value::Null).await.0, 200);
+    assert_eq!(bed.send_request(Some(joe()), exec, &[], &Value::Null).await.0, 200);
 }
 
 #[tokio::test]
@@ -128,7 +128,8 @@ async fn a_bad_token_is_rejected_and_a_certificate_needs_no_token() {
         ("Bearer abcdef.0123456789abcdef", 401),
         ("Basic am9lOnNlY3JldA==", 200),
     ] {
-        let (code, answer) = bed.ask(None, "GET /healthz", &[("authorization", value)], &Value::Null).await;
+        let (code, answer) =
+            bed.send_request(None, "GET /healthz", &[("authorization", value)], &Value::Null).await;
         assert_eq!(code, expected, "{value}");
         if code == 401 {
             let status: Value = serde_json::from_str(&answer).unwrap();
@@ -140,7 +141,8 @@ async fn a_bad_token_is_rejected_and_a_certificate_needs_no_token() {
             let cause = &status["details"]["causes"][0]["reason"];
             assert_eq!(cause == "BootstrapTokenUnknown", is_bootstrap, "{value}: {status}");
         }
-        let known = bed.ask(Some(joe()), "GET /api", &[("authorization", value)], &Value::Null).await;
+        let known =
+            bed.send_request(Some(joe()), "GET /api", &[("authorization", value)], &Value::Null).await;
         assert_eq!(known.0, 200, "a certificate counts more than {value}");
     }
 }
@@ -149,18 +151,18 @@ async fn a_bad_token_is_rejected_and_a_certificate_needs_no_token() {
 async fn impersonation_needs_permission() {
     let bed = Bed::new();
     let as_ann = [("impersonate-user", "ann"), ("impersonate-group", "dev")];
-    let (code, refused) = bed.ask(Some(joe()), "GET /api", &as_ann, &Value::Null).await;
+    let (code, refused) = bed.send_request(Some(joe()), "GET /api", &as_ann, &Value::Null).await;
     let expected = r#"users \"ann\" is forbidden: User \"joe\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope"#;
     assert!(code == 403 && refused.contains(expected), "{refused}");
     bed.allow("joe", "impersonate", "", "users");
-    let (code, refused) = bed.ask(Some(joe()), "GET /api", &as_ann, &Value::Null).await;
+    let (code, refused) = bed.send_request(Some(joe()), "GET /api", &as_ann, &Value::Null).await;
     assert!(code == 403 && refused.contains(r#"groups \"dev\" is forbidden"#), "{refused}");
     bed.allow("joe", "impersonate", "", "groups");
-    let found = bed.ask(Some(joe()), "GET /api", &as_ann, &Value::Null).await;
+    let found = bed.send_request(Some(joe()), "GET /api", &as_ann, &Value::Null).await;
     assert_eq!(found, (200, r#"ann ["dev", "system:authenticated"]"#.to_owned()));
-    let found = bed.ask(Some(admin()), "GET /api/v1/pods", &as_ann, &Value::Null).await;
+    let found = bed.send_request(Some(admin()), "GET /api/v1/pods", &as_ann, &Value::Null).await;
     assert_eq!(found.0, 403, "an administrator who acts as ann may what ann may");
-    let half = bed.ask(Some(admin()), "GET /api", &as_ann[1..], &Value::Null).await;
+    let half = bed.send_request(Some(admin()), "GET /api", &as_ann[1..], &Value::Null).await;
     assert_eq!(half.0, 400);
 }
 
@@ -200,7 +202,7 @@ async fn access_reviews_are_answered() {
         json!({"user": "joe", "resourceAttributes": pods, "nonResourceAttributes": {"path": "/"}}),
     ] {
         let (code, answer) =
-            bed.ask(Some(admin()), &format!("POST {subject}"), &[], &json!({"spec": spec})).await;
+            bed.send_request(Some(admin()), &format!("POST {subject}"), &[], &json!({"spec": spec})).await;
         assert_eq!(code, 422, "{spec} {answer}");
     }
     let rules =
@@ -212,7 +214,7 @@ async fn access_reviews_are_answered() {
     assert!(!rules["nonResourceRules"].as_array().unwrap().is_empty());
     let local = format!("POST {group}/namespaces/shop/localsubjectaccessreviews");
     let spec = json!({"spec": {"user": "joe", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "other"}}});
-    assert_eq!(bed.ask(Some(admin()), &local, &[], &spec).await.0, 400);
+    assert_eq!(bed.send_request(Some(admin()), &local, &[], &spec).await.0, 400);
 }
 
 #[tokio::test]
@@ -229,11 +231,11 @@ async fn access_reviews_are_not_stored() {
         ("GET /api/v1/namespaces/d/serviceaccounts/a/token".to_owned(), 405),
         ("POST /api/v1/namespaces/d/serviceaccounts/a/token".to_owned(), 404),
     ] {
-        let (code, answer) = bed.ask(Some(admin()), &line, &[], &json!({})).await;
+        let (code, answer) = bed.send_request(Some(admin()), &line, &[], &json!({})).await;
         assert_eq!(code, expected, "{line} {answer}");
     }
     for body in [json!([]), json!({"kind": "Pod"}), json!({"apiVersion": "v1"})] {
-        let (code, _) = bed.ask(Some(admin()), &format!("POST {group}"), &[], &body).await;
+        let (code, _) = bed.send_request(Some(admin()), &format!("POST {group}"), &[], &body).await;
         assert_eq!(code, 400, "{body}");
     }
 }
@@ -252,13 +254,14 @@ async fn service_account_tokens_are_invalid_after_its_deletion() {
         bed.question(&admin(), path, json!({"audiences": ["vault"]})).await,
     );
     let token = |status: &Value| status["token"].as_str().unwrap().to_owned();
-    let ask = async |token: &str| {
-        bed.ask(None, "GET /api", &[("authorization", &format!("Bearer {token}"))], &Value::Null).await
+    let send_request = async |token: &str| {
+        bed.send_request(None, "GET /api", &[("authorization", &format!("Bearer {token}"))], &Value::Null)
+            .await
     };
     let seen = r#"system:serviceaccount:shop:web ["system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"]"#;
-    assert_eq!(ask(&token(&bound)).await, (200, seen.to_owned()));
-    assert_eq!(ask(&token(&free)).await.0, 200);
-    let (code, refused) = ask(&token(&other)).await;
+    assert_eq!(send_request(&token(&bound)).await, (200, seen.to_owned()));
+    assert_eq!(send_request(&token(&free)).await.0, 200);
+    let (code, refused) = send_request(&token(&other)).await;
     assert!(code == 401 && refused.contains("the token is for vault"), "{refused}");
     let review = "/apis/authentication.k8s.io/v1/tokenreviews";
     let found =
@@ -270,13 +273,13 @@ async fn service_account_tokens_are_invalid_after_its_deletion() {
     assert_eq!(bed.question(&admin(), review, json!({"token": "x"})).await["error"], "invalid bearer token");
 
     bed.store.delete("pods", "shop", "p");
-    let (code, refused) = ask(&token(&bound)).await;
+    let (code, refused) = send_request(&token(&bound)).await;
     assert!(code == 401 && refused.contains("the pod"), "{refused}");
-    assert_eq!(ask(&token(&free)).await.0, 200);
+    assert_eq!(send_request(&token(&free)).await.0, 200);
     bed.store.delete("serviceaccounts", "shop", "web");
-    assert_eq!(ask(&token(&free)).await.0, 401);
+    assert_eq!(send_request(&token(&free)).await.0, 401);
     bed.put("serviceaccounts", json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u9"}}));
-    assert_eq!(ask(&token(&free)).await.0, 401, "another account of that name");
+    assert_eq!(send_request(&token(&free)).await.0, 401, "another account of that name");
 }
 
 #[tokio::test]
@@ -296,7 +299,7 @@ async fn invalid_token_requests_are_rejected() {
         (to("Secret", "s", "u3"), 201),
     ] {
         let path = "POST /api/v1/namespaces/shop/serviceaccounts/web/token";
-        let (code, answer) = bed.ask(Some(admin()), path, &[], &json!({"spec": spec})).await;
+        let (code, answer) = bed.send_request(Some(admin()), path, &[], &json!({"spec": spec})).await;
         assert_eq!(code, expected, "{spec} {answer}");
     }
 }
@@ -306,11 +309,11 @@ async fn oidc_discovery_publishes_issuer_and_keys() {
     let bed = Bed::new();
     let account = Identity::authenticated("x", ["system:serviceaccounts".to_owned()]);
     let path = "GET /.well-known/openid-configuration";
-    let (code, document) = bed.ask(Some(account.clone()), path, &[], &Value::Null).await;
+    let (code, document) = bed.send_request(Some(account.clone()), path, &[], &Value::Null).await;
     let document: Value = serde_json::from_str(&document).unwrap();
     assert_eq!((code, &document["issuer"]), (200, &ISSUER.into()));
     assert_eq!(document["jwks_uri"], "https://10.0.0.1:6443/openid/v1/jwks");
-    let (_, keys) = bed.ask(Some(account), "GET /openid/v1/jwks", &[], &Value::Null).await;
+    let (_, keys) = bed.send_request(Some(account), "GET /openid/v1/jwks", &[], &Value::Null).await;
     assert_eq!(serde_json::from_str::<Value>(&keys).unwrap()["keys"][0]["alg"], "ES256");
-    assert_eq!(bed.ask(None, "GET /openid/v1/jwks", &[], &Value::Null).await.0, 403);
+    assert_eq!(bed.send_request(None, "GET /openid/v1/jwks", &[], &Value::Null).await.0, 403);
 }

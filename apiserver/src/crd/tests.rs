@@ -184,6 +184,6 @@ async fn crd_deletion_marks_objects_with_finalizers_as_deleted() {
     timeout(DEADLINE, watcher.next()).await.unwrap().unwrap();
     let car = registry.cache().get(cars.stored(), "default", "a").unwrap().decode();
     assert!(car["metadata"]["deletionTimestamp"].is_string(), "{car:?}");
-    let told = (&car["metadata"]["generation"], &car["metadata"]["deletionGracePeriodSeconds"]);
-    assert_eq!(told, (&json!(2), &json!(0)));
+    let marks = (&car["metadata"]["generation"], &car["metadata"]["deletionGracePeriodSeconds"]);
+    assert_eq!(marks, (&json!(2), &json!(0)));
 }

@@ -35,8 +35,8 @@ async fn early_response_reaches_a_client_that_is_still_sending() {
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
     let server = tokio::spawn(crate::serve(listener, router(), stopped));
-    for (path, said) in [("/none", "no"), ("/some", "no"), ("/all", "yes"), ("/nowhere", "")] {
-        let asked = async {
+    for (path, expected_body) in [("/none", "no"), ("/some", "no"), ("/all", "yes"), ("/nowhere", "")] {
+        let response = async {
             let mut stream = TcpStream::connect(address).await.unwrap();
             let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: {LONG}\r\n\r\n");
             stream.write_all(head.as_bytes()).await.unwrap();
@@ -47,9 +47,12 @@ async fn early_response_reaches_a_client_that_is_still_sending() {
             stream.read_to_string(&mut answer).await.unwrap();
             answer
         };
-        let answer = tokio::time::timeout(DEADLINE, asked).await.unwrap();
+        let answer = tokio::time::timeout(DEADLINE, response).await.unwrap();
         let (first, second) = answer.rsplit_once("HTTP/1.1 ").unwrap();
-        assert!(first.ends_with(&format!("\r\n\r\n{said}")) && second.starts_with("404"), "{path}: {answer}");
+        assert!(
+            first.ends_with(&format!("\r\n\r\n{expected_body}")) && second.starts_with("404"),
+            "{path}: {answer}"
+        );
     }
     stop.send(true).unwrap();
     server.await.unwrap();
@@ -57,9 +60,9 @@ async fn early_response_reaches_a_client_that_is_still_sending() {
 
 #[tokio::test]
 async fn server_awaits_no_body_after_expect_continue() {
-    let asked = Request::post("/none").header("expect", "100-continue");
+    let response = Request::post("/none").header("expect", "100-continue");
     // An endless body is not awaited.
     let endless = Body::from_stream(futures_util::stream::pending::<Result<&str, std::io::Error>>());
-    let answer = super::serve(router(), asked.body(endless).unwrap());
+    let answer = super::serve(router(), response.body(endless).unwrap());
     assert_eq!(tokio::time::timeout(DEADLINE, answer).await.unwrap().unwrap().status(), 200);
 }

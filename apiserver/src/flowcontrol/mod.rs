@@ -129,8 +129,8 @@ impl InFlight {
 
     /// Timeout of the request: the smaller of the configured one and the `timeout` query parameter.
     fn timeout(&self, request: &Request<Body>) -> Result<Duration, Status> {
-        let asked = request::timeout(request.uri())?;
-        Ok(asked.map_or(self.timeout, |asked| asked.min(self.timeout)))
+        let requested = request::timeout(request.uri())?;
+        Ok(requested.map_or(self.timeout, |requested| requested.min(self.timeout)))
     }
 }
 

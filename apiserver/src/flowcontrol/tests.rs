@@ -50,7 +50,12 @@ impl Server {
     }
 
     /// A request in flight, or `None` if it gets no immediate response.
-    fn ask(&self, method: Method, uri: &str, groups: &[&str]) -> impl Future<Output = Response> + Unpin {
+    fn send_request(
+        &self,
+        method: Method,
+        uri: &str,
+        groups: &[&str],
+    ) -> impl Future<Output = Response> + Unpin {
         let who = Identity::authenticated("jane", groups.iter().map(|group| (*group).to_owned()));
         let request = Request::builder().method(method).uri(uri).extension(who).body(Body::empty()).unwrap();
         Box::pin(self.router.clone().oneshot(request).map(Result::unwrap))
@@ -75,41 +80,50 @@ async fn requests_over_the_limit_are_queued_then_rejected_with_retry_after() {
     let mut under_way = Vec::new();
     for (method, most) in [(Method::GET, 2), (Method::POST, 1)] {
         for _ in 0..most {
-            let mut asked = server.ask(method.clone(), PODS, &[]);
-            assert!((&mut asked).now_or_never().is_none());
-            under_way.push(asked);
+            let mut pending_response = server.send_request(method.clone(), PODS, &[]);
+            assert!((&mut pending_response).now_or_never().is_none());
+            under_way.push(pending_response);
         }
         let begun = tokio::time::Instant::now();
-        let (code, retry, told) = status(server.ask(method, PODS, &[]).await).await;
+        let (code, retry, response_body) = status(server.send_request(method, PODS, &[]).await).await;
         assert_eq!(begun.elapsed(), LIMITS.timeout / QUEUE_FRACTION);
         assert_eq!((code, retry.as_deref()), (429, Some("1")));
-        assert_eq!((&told["kind"], &told["reason"]), (&"Status".into(), &"TooManyRequests".into()));
-        assert_eq!(told["details"]["retryAfterSeconds"], 1);
+        assert_eq!(
+            (&response_body["kind"], &response_body["reason"]),
+            (&"Status".into(), &"TooManyRequests".into())
+        );
+        assert_eq!(response_body["details"]["retryAfterSeconds"], 1);
     }
     // Exempt requests are not counted.
     for (uri, groups) in [(PODS, ["system:masters"].as_slice()), ("/livez", &[]), ("/readyz/etcd", &[])] {
-        assert!(server.ask(Method::GET, uri, groups).now_or_never().is_none(), "{uri} is on its way");
+        assert!(
+            server.send_request(Method::GET, uri, groups).now_or_never().is_none(),
+            "{uri} is on its way"
+        );
     }
     server.open.send_replace(true);
-    for asked in under_way {
-        assert_eq!(asked.await.status(), 200);
+    for pending_response in under_way {
+        assert_eq!(pending_response.await.status(), 200);
     }
-    assert_eq!(server.ask(Method::POST, PODS, &[]).await.status(), 200);
+    assert_eq!(server.send_request(Method::POST, PODS, &[]).await.status(), 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_free_seat_goes_to_a_queued_request_and_no_user_fills_the_queue() {
     let server = Server::new();
-    let mut all: Vec<_> = (0..201).map(|_| server.ask(Method::POST, PODS, &[])).collect();
-    for asked in &mut all {
-        assert!(asked.now_or_never().is_none());
+    let mut all: Vec<_> = (0..201).map(|_| server.send_request(Method::POST, PODS, &[])).collect();
+    for pending_response in &mut all {
+        assert!(pending_response.now_or_never().is_none());
     }
-    let (code, _, told) = status(server.ask(Method::POST, PODS, &[]).await).await;
+    let (code, _, response_body) = status(server.send_request(Method::POST, PODS, &[]).await).await;
     assert_eq!(code, 429);
-    assert!(told["message"].as_str().unwrap().contains("200 requests of \"jane\" are waiting"), "{told}");
+    assert!(
+        response_body["message"].as_str().unwrap().contains("200 requests of \"jane\" are waiting"),
+        "{response_body}"
+    );
     server.open.send_replace(true);
-    for asked in all {
-        assert_eq!(asked.await.status(), 200);
+    for pending_response in all {
+        assert_eq!(pending_response.await.status(), 200);
     }
 }
 
@@ -117,38 +131,41 @@ async fn a_free_seat_goes_to_a_queued_request_and_no_user_fills_the_queue() {
 async fn node_heartbeats_have_their_own_seats() {
     let server = Server::new();
     let node = ["system:nodes"].as_slice();
-    let mut mutating = server.ask(Method::POST, PODS, node);
-    let mut waiting = server.ask(Method::POST, PODS, node);
+    let mut mutating = server.send_request(Method::POST, PODS, node);
+    let mut waiting = server.send_request(Method::POST, PODS, node);
     assert!((&mut mutating).now_or_never().is_none() && (&mut waiting).now_or_never().is_none());
     let is_let_in = |uri: &str, groups: &[&str]| {
         // An admitted request reaches the handler, which rejects it.
-        server.ask(Method::PATCH, &format!("{uri}?fieldManager=refused"), groups).now_or_never().is_some()
+        server
+            .send_request(Method::PATCH, &format!("{uri}?fieldManager=refused"), groups)
+            .now_or_never()
+            .is_some()
     };
     assert!(is_let_in(LEASE, node) && is_let_in("/api/v1/nodes/a/status", node));
     let read_only: Vec<_> = (0..2)
         .map(|_| {
-            let mut asked = server.ask(Method::GET, PODS, node);
-            assert!((&mut asked).now_or_never().is_none());
-            asked
+            let mut pending_response = server.send_request(Method::GET, PODS, node);
+            assert!((&mut pending_response).now_or_never().is_none());
+            pending_response
         })
         .collect();
-    assert!(server.ask(Method::GET, "/api/v1/nodes/a?refused", node).now_or_never().is_some());
-    assert!(server.ask(Method::GET, "/api/v1/nodes?refused", node).now_or_never().is_none());
+    assert!(server.send_request(Method::GET, "/api/v1/nodes/a?refused", node).now_or_never().is_some());
+    assert!(server.send_request(Method::GET, "/api/v1/nodes?refused", node).now_or_never().is_none());
     drop(read_only);
-    assert!(!is_let_in(LEASE, &[]), "nobody else does");
+    assert!(!is_let_in(LEASE, &[]), "other users have no such seat");
     assert!(!is_let_in("/api/v1/namespaces/default/pods/a/status", node));
 }
 
 #[tokio::test(start_paused = true)]
 async fn watches_have_their_own_limit_and_no_timeout() {
     let server = Server::new();
-    let mut first = server.ask(Method::GET, WATCH, &[]).await.into_body().into_data_stream();
-    let second = server.ask(Method::GET, WATCH, &[]).await;
-    assert_eq!(status(server.ask(Method::GET, WATCH, &[]).await).await.0, 429);
+    let mut first = server.send_request(Method::GET, WATCH, &[]).await.into_body().into_data_stream();
+    let second = server.send_request(Method::GET, WATCH, &[]).await;
+    assert_eq!(status(server.send_request(Method::GET, WATCH, &[]).await).await.0, 429);
     passes(100 * LIMITS.timeout).await;
     assert!(first.next().await.unwrap().is_ok());
     drop(second);
-    assert_eq!(server.ask(Method::GET, WATCH, &[]).await.status(), 200);
+    assert_eq!(server.send_request(Method::GET, WATCH, &[]).await.status(), 200);
 }
 
 #[tokio::test]
@@ -157,10 +174,10 @@ async fn a_rejected_watch_frees_its_seat_though_the_client_does_not_read() {
     let refused = format!("{WATCH}&labelSelector=refused");
     let mut unread = Vec::new();
     for _ in 0..2 * LIMITS.long_running {
-        unread.push(server.ask(Method::GET, &refused, &[]).await);
+        unread.push(server.send_request(Method::GET, &refused, &[]).await);
     }
     assert!(unread.iter().all(|answer| answer.status() == 403));
-    assert_eq!(server.ask(Method::GET, WATCH, &[]).await.status(), 200);
+    assert_eq!(server.send_request(Method::GET, WATCH, &[]).await.status(), 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,20 +185,26 @@ async fn requests_time_out_after_their_deadline() {
     let server = Server::new();
     for (query, seconds) in [("", 60), ("?timeout=5s", 5), ("?timeout=1h", 60), ("?timeout=0s", 60)] {
         let begun = tokio::time::Instant::now();
-        let answer = server.ask(Method::GET, &format!("{PODS}{query}"), &[]).await;
-        let (code, _, told) = status(answer).await;
-        assert_eq!((code, begun.elapsed().as_secs(), &told["reason"]), (504, seconds, &"Timeout".into()));
+        let answer = server.send_request(Method::GET, &format!("{PODS}{query}"), &[]).await;
+        let (code, _, response_body) = status(answer).await;
+        assert_eq!(
+            (code, begun.elapsed().as_secs(), &response_body["reason"]),
+            (504, seconds, &"Timeout".into())
+        );
     }
-    let wrong = server.ask(Method::GET, &format!("{PODS}?timeout=soon"), &[]).await;
+    let wrong = server.send_request(Method::GET, &format!("{PODS}?timeout=soon"), &[]).await;
     assert_eq!(status(wrong).await.0, 400);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_large_response_keeps_its_seat_until_it_is_read_or_the_client_stops_reading() {
     let server = Server::new();
-    let held: Vec<_> =
-        [server.ask(Method::GET, "/large", &[]).await, server.ask(Method::GET, "/large", &[]).await].into();
-    assert_eq!(server.ask(Method::GET, "/large", &[]).await.status(), 429);
+    let held: Vec<_> = [
+        server.send_request(Method::GET, "/large", &[]).await,
+        server.send_request(Method::GET, "/large", &[]).await,
+    ]
+    .into();
+    assert_eq!(server.send_request(Method::GET, "/large", &[]).await.status(), 429);
     let length = held[0].headers()[header::CONTENT_LENGTH].clone();
     assert_eq!(length, "1000000");
     for (at, answer) in held.into_iter().enumerate() {
@@ -189,7 +212,7 @@ async fn a_large_response_keeps_its_seat_until_it_is_read_or_the_client_stops_re
             assert_eq!(to_bytes(answer.into_body(), usize::MAX).await.unwrap().len(), 1_000_000);
         } else {
             passes(2 * LIMITS.timeout).await;
-            assert_eq!(server.ask(Method::GET, "/large", &[]).await.status(), 200);
+            assert_eq!(server.send_request(Method::GET, "/large", &[]).await.status(), 200);
             let short = to_bytes(answer.into_body(), usize::MAX).await;
             assert!(short.is_ok_and(|bytes| bytes.len() < 1_000_000), "it breaks off before its length");
         }
@@ -199,7 +222,7 @@ async fn a_large_response_keeps_its_seat_until_it_is_read_or_the_client_stops_re
 #[tokio::test(start_paused = true)]
 async fn unauthenticated_token_has_its_own_share() {
     let server = Server::new();
-    let ask = |token: Option<&str>| {
+    let send_request = |token: Option<&str>| {
         let mut request = Request::builder().method(Method::POST).uri(PODS);
         if let Some(token) = token {
             request = request.header(header::AUTHORIZATION, token);
@@ -208,15 +231,15 @@ async fn unauthenticated_token_has_its_own_share() {
         Box::pin(server.router.clone().oneshot(request).map(Result::unwrap))
     };
     // One is running, the others wait.
-    let mut all: Vec<_> = (0..51).map(|_| ask(Some("Bearer a"))).collect();
-    for asked in &mut all {
-        assert!(asked.now_or_never().is_none());
+    let mut all: Vec<_> = (0..51).map(|_| send_request(Some("Bearer a"))).collect();
+    for pending_response in &mut all {
+        assert!(pending_response.now_or_never().is_none());
     }
-    assert_eq!(ask(Some("Bearer a")).await.status(), 429);
-    let others = [ask(Some("Bearer b")), ask(None)];
+    assert_eq!(send_request(Some("Bearer a")).await.status(), 429);
+    let others = [send_request(Some("Bearer b")), send_request(None)];
     server.open.send_replace(true);
-    for asked in all.into_iter().chain(others) {
-        assert_eq!(asked.await.status(), 200);
+    for pending_response in all.into_iter().chain(others) {
+        assert_eq!(pending_response.await.status(), 200);
     }
 }
 

@@ -46,7 +46,7 @@ impl Paths<'_> {
         let api_version =
             if of_group.is_empty() { of_version.to_owned() } else { format!("{of_group}/{of_version}") };
         let part_name = camel(part.name);
-        let (action, id, said) = if part.name == LOG {
+        let (action, id, description) = if part.name == LOG {
             let id = format!("read{group_version}{namespaced}{kind}{part_name}");
             ("get", id, format!("read log of objects of kind {kind}"))
         } else {
@@ -56,7 +56,7 @@ impl Paths<'_> {
         Operation {
             method,
             id,
-            said,
+            description,
             tag: self.tag(),
             action,
             kind: group_version_kind(&api_version, of_kind),

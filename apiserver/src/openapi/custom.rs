@@ -96,20 +96,20 @@ impl Custom<'_> {
         json!([group_version_kind(self.resource.api_version(), kind)])
     }
 
-    fn envelope(&self, metadata: Value, said: &Envelope) -> Map<String, Value> {
+    fn envelope(&self, metadata: Value, description: &Envelope) -> Map<String, Value> {
         let mut fields = Map::new();
-        fields.insert("apiVersion".to_owned(), text(&said.api_version));
-        fields.insert("kind".to_owned(), text(&said.kind));
-        fields.insert("metadata".to_owned(), self.metadata(metadata, said));
+        fields.insert("apiVersion".to_owned(), text(&description.api_version));
+        fields.insert("kind".to_owned(), text(&description.kind));
+        fields.insert("metadata".to_owned(), self.metadata(metadata, description));
         fields
     }
 
-    fn metadata(&self, reference: Value, said: &Envelope) -> Value {
+    fn metadata(&self, reference: Value, description: &Envelope) -> Value {
         let mut metadata = match self.dialect {
             Dialect::V2 => reference,
             Dialect::V3 => json!({"allOf": [reference]}),
         };
-        metadata["description"] = said.metadata.as_str().into();
+        metadata["description"] = description.metadata.as_str().into();
         metadata
     }
 
@@ -131,8 +131,8 @@ impl Custom<'_> {
             return;
         }
         let properties = words.entry("properties").or_insert_with(|| json!({}));
-        for (name, said) in EMBEDDED_FIELDS {
-            properties[name] = text(said);
+        for (name, description) in EMBEDDED_FIELDS {
+            properties[name] = text(description);
         }
         properties["metadata"] = metadata.clone();
         let required = words.entry("required").or_insert_with(|| json!([]));
@@ -144,8 +144,8 @@ impl Custom<'_> {
 }
 
 /// The schema of a string with a description.
-fn text(said: &str) -> Value {
-    json!({"description": said, "type": "string"})
+fn text(description: &str) -> Value {
+    json!({"description": description, "type": "string"})
 }
 
 /// Reduces a schema to Swagger 2.0. Keys of `properties` are field names, not keywords.

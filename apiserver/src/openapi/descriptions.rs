@@ -69,19 +69,19 @@ impl Room {
         let names = |list: &str| -> Vec<String> {
             list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
         };
-        for (name, said) in lines.lines().filter_map(|line| line.split_once('\t')) {
+        for (name, description) in lines.lines().filter_map(|line| line.split_once('\t')) {
             if let Some(of) = name.strip_prefix('!') {
-                room.required.insert(of.to_owned(), names(said));
+                room.required.insert(of.to_owned(), names(description));
                 continue;
             }
             match name.strip_prefix(' ') {
                 None => {
                     of = name.to_owned();
-                    room.types.insert(of.clone(), unescape(said));
+                    room.types.insert(of.clone(), unescape(description));
                 }
                 Some(field) => {
                     let fields = room.fields.entry(of.clone()).or_default();
-                    fields.insert(field.to_owned(), unescape(said));
+                    fields.insert(field.to_owned(), unescape(description));
                 }
             }
         }

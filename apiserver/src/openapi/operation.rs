@@ -26,7 +26,7 @@ pub(super) struct Operation {
     /// Operation ID.
     pub id: String,
     /// Description of the operation.
-    pub said: String,
+    pub description: String,
     /// Group and version, joined by an underscore.
     pub tag: String,
     /// The extension `x-kubernetes-action`.
@@ -48,7 +48,8 @@ pub(super) struct Operation {
 impl Operation {
     /// The JSON of the operation.
     pub(super) fn document(&self, dialect: Dialect) -> Value {
-        let mut document = json!({"description": self.said, "operationId": self.id, "tags": [self.tag]});
+        let mut document =
+            json!({"description": self.description, "operationId": self.id, "tags": [self.tag]});
         let mut parameters: Vec<Value> =
             self.parameters.iter().map(|parameter| parameter.document(dialect)).collect();
         match (dialect, &self.body) {
@@ -77,21 +78,21 @@ impl Operation {
 
     fn responses(&self, dialect: Dialect) -> Value {
         let text = json!({"type": "string"});
-        let response = |said: &str, form: &str, schema: &Value| match dialect {
-            Dialect::V2 => json!({"description": said, "schema": schema}),
+        let response = |description: &str, form: &str, schema: &Value| match dialect {
+            Dialect::V2 => json!({"description": description, "schema": schema}),
             Dialect::V3 => {
                 let content: Map<String, Value> =
                     [(form.to_owned(), json!({"schema": schema}))].into_iter().collect();
-                json!({"description": said, "content": content})
+                json!({"description": description, "content": content})
             }
         };
         let success = |code: &u16| {
-            let said = match code {
+            let description = match code {
                 201 => "Created",
                 202 => "Accepted",
                 _ => "OK",
             };
-            (code.to_string(), response(said, self.form(), self.answer.as_ref().unwrap_or(&text)))
+            (code.to_string(), response(description, self.form(), self.answer.as_ref().unwrap_or(&text)))
         };
         let mut responses: Map<String, Value> = self.codes.iter().map(success).collect();
         responses.insert("401".to_owned(), response("Unauthorized", JSON, &self.failure));

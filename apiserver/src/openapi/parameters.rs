@@ -9,19 +9,19 @@ use super::schema::Dialect;
 pub(super) struct Parameter {
     name: &'static str,
     of_type: &'static str,
-    said: &'static str,
+    description: &'static str,
 }
 
-const fn text(name: &'static str, said: &'static str) -> Parameter {
-    Parameter { name, of_type: "string", said }
+const fn text(name: &'static str, description: &'static str) -> Parameter {
+    Parameter { name, of_type: "string", description }
 }
 
-const fn flag(name: &'static str, said: &'static str) -> Parameter {
-    Parameter { name, of_type: "boolean", said }
+const fn flag(name: &'static str, description: &'static str) -> Parameter {
+    Parameter { name, of_type: "boolean", description }
 }
 
-const fn number(name: &'static str, said: &'static str) -> Parameter {
-    Parameter { name, of_type: "integer", said }
+const fn number(name: &'static str, description: &'static str) -> Parameter {
+    Parameter { name, of_type: "integer", description }
 }
 
 const DRY_RUN: Parameter = text("dryRun", "\"All\": validate the request without storing it.");
@@ -127,14 +127,14 @@ impl Parameter {
     pub(super) fn document(self, dialect: Dialect) -> Value {
         match dialect {
             Dialect::V2 => json!({
-                "description": self.said,
+                "description": self.description,
                 "in": "query",
                 "name": self.name,
                 "type": self.of_type,
                 "uniqueItems": true,
             }),
             Dialect::V3 => json!({
-                "description": self.said,
+                "description": self.description,
                 "in": "query",
                 "name": self.name,
                 "schema": {"type": self.of_type, "uniqueItems": true},
@@ -144,8 +144,8 @@ impl Parameter {
 }
 
 /// The JSON of a path parameter.
-pub(super) fn of_path(name: &str, said: &str, dialect: Dialect) -> Value {
-    let mut parameter = json!({"description": said, "in": "path", "name": name, "required": true});
+pub(super) fn of_path(name: &str, description: &str, dialect: Dialect) -> Value {
+    let mut parameter = json!({"description": description, "in": "path", "name": name, "required": true});
     match dialect {
         Dialect::V2 => parameter["type"] = "string".into(),
         Dialect::V3 => parameter["schema"] = json!({"type": "string"}),

@@ -106,12 +106,12 @@ impl Paths<'_> {
             .iter()
             .filter(|name| **name != "namespace" || self.resource.namespaced)
             .map(|name| {
-                let said = match *name {
+                let description = match *name {
                     "namespace" => NAMESPACE,
                     "path" => BEYOND,
                     _ => NAME,
                 };
-                parameters::of_path(name, said, self.dialect)
+                parameters::of_path(name, description, self.dialect)
             })
             .collect();
         if !document.is_empty() && !parameters.is_empty() {
@@ -136,7 +136,7 @@ impl Paths<'_> {
             &'static [u16],
             Option<Value>,
         );
-        let (method, verb, said, parameters, body, codes, answer): Parts = match action {
+        let (method, verb, description, parameters, body, codes, answer): Parts = match action {
             "list" => ("get", "list", "list or watch", parameters::LIST, None, &[200], Some(list.clone())),
             "post" => {
                 ("post", "create", "create", parameters::WRITE, object(), &[200, 201, 202], one.clone())
@@ -164,7 +164,7 @@ impl Paths<'_> {
         Operation {
             method,
             id: format!("{verb}{group_version}{collection}{namespaced}{kind}{suffix}"),
-            said: format!("{said} objects of kind {kind}"),
+            description: format!("{description} objects of kind {kind}"),
             tag: self.tag(),
             action,
             kind: objects.kind.clone(),

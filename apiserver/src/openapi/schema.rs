@@ -72,9 +72,9 @@ impl Schemas {
 
     fn of_type(&mut self, name: &str) -> Value {
         let mut schema = Map::new();
-        let said = self.descriptions.of(name);
-        if !said.is_empty() {
-            schema.insert("description".to_owned(), said.into());
+        let text = self.descriptions.of(name);
+        if !text.is_empty() {
+            schema.insert("description".to_owned(), text.into());
         }
         match all().get(name) {
             // A union type has no type of its own.
@@ -122,15 +122,15 @@ impl Schemas {
     }
 
     fn of_field(&mut self, of: &str, field: &Field) -> Value {
-        let said = self.description(of, field.name);
+        let text = self.description(of, field.name);
         let mut schema = self.of_kind(of, field.name, &field.kind);
         if let Some(reference) = schema.get("$ref").cloned().filter(|_| self.dialect == Dialect::V3) {
             // OpenAPI 3.0 ignores siblings of `$ref`, so the reference is wrapped in `allOf`.
             schema = Map::new();
             schema.insert("allOf".to_owned(), json!([{"$ref": reference}]));
         }
-        if !said.is_empty() {
-            schema.insert("description".to_owned(), said.into());
+        if !text.is_empty() {
+            schema.insert("description".to_owned(), text.into());
         }
         if let Some(default) = &field.default {
             schema.insert("default".to_owned(), default.clone());
@@ -141,9 +141,9 @@ impl Schemas {
 
     /// The description of a field. Common fields have the descriptions that they have in Pod.
     pub(super) fn description(&mut self, of: &str, field: &str) -> String {
-        let said = self.descriptions.of_field(of, field);
-        if !said.is_empty() || !matches!(field, "apiVersion" | "kind" | "metadata") {
-            return said.to_owned();
+        let text = self.descriptions.of_field(of, field);
+        if !text.is_empty() || !matches!(field, "apiVersion" | "kind" | "metadata") {
+            return text.to_owned();
         }
         self.descriptions.of_field("core.v1.Pod", field).to_owned()
     }
@@ -178,17 +178,17 @@ impl Schemas {
 
 /// Adds the extensions for strategic merge patch and server-side apply.
 fn merging(field: &Field, schema: &mut Map<String, Value>) {
-    let mut say = |name: &str, value: Value| {
+    let mut put_extension = |name: &str, value: Value| {
         schema.insert(format!("x-kubernetes-{name}"), value);
     };
     match (&field.apply, &field.kind) {
-        (Apply::Atomic, Kind::List(_)) => say("list-type", "atomic".into()),
-        (Apply::Atomic, Kind::Map(_)) => say("map-type", "atomic".into()),
+        (Apply::Atomic, Kind::List(_)) => put_extension("list-type", "atomic".into()),
+        (Apply::Atomic, Kind::Map(_)) => put_extension("map-type", "atomic".into()),
         (Apply::Atomic, _) | (Apply::Granular, _) => {}
-        (Apply::Set, _) => say("list-type", "set".into()),
+        (Apply::Set, _) => put_extension("list-type", "set".into()),
         (Apply::MapBy(keys), _) => {
-            say("list-map-keys", keys.to_vec().into());
-            say("list-type", "map".into());
+            put_extension("list-map-keys", keys.to_vec().into());
+            put_extension("list-type", "map".into());
         }
     }
     let (key, strategy) = match field.patch {
@@ -199,10 +199,10 @@ fn merging(field: &Field, schema: &mut Map<String, Value>) {
         Patch::RetainKeys => (None, Some("retainKeys")),
     };
     if let Some(key) = key {
-        say("patch-merge-key", key.into());
+        put_extension("patch-merge-key", key.into());
     }
     if let Some(strategy) = strategy {
-        say("patch-strategy", strategy.into());
+        put_extension("patch-strategy", strategy.into());
     }
 }
 

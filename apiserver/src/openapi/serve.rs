@@ -182,9 +182,9 @@ fn known(headers: &HeaderMap, hash: &str) -> bool {
 /// The first media type that the client accepts and the server offers. Without an `Accept` header it is the first
 /// offer.
 fn accepts(headers: &HeaderMap, offers: &[&'static str]) -> Result<&'static str, Status> {
-    let mut asked = false;
+    let mut has_accept = false;
     for item in header_values(headers, header::ACCEPT) {
-        asked = true;
+        has_accept = true;
         let media_type = item.split(';').next().unwrap_or_default().trim();
         let any = matches!(media_type, "*/*" | "application/*" | "");
         if let Some(offer) = offers.iter().find(|offer| any || **offer == media_type) {
@@ -192,7 +192,7 @@ fn accepts(headers: &HeaderMap, offers: &[&'static str]) -> Result<&'static str,
         }
     }
     match offers.first() {
-        Some(offer) if !asked => Ok(offer),
+        Some(offer) if !has_accept => Ok(offer),
         _ => {
             let message = format!("only the following media types are accepted: {}", offers.join(", "));
             Err(Status::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message))

@@ -69,7 +69,7 @@ fn assert_whole(document: &Value, schemas: &Value, prefix: &str) {
         assert!(schemas.get(name).is_some(), "{target} is referred to and not there");
     }
     for name in schemas.as_object().unwrap().keys() {
-        assert!(found.contains(&format!("{prefix}{name}")), "{name} is there for nobody");
+        assert!(found.contains(&format!("{prefix}{name}")), "{name} is unused");
     }
 }
 
@@ -129,8 +129,8 @@ async fn openapi_types_have_descriptions_kinds_and_merge_keys() {
     let port = &schemas["io.k8s.api.core.v1.ContainerPort"]["properties"];
     assert_eq!(port["containerPort"]["format"], "int32");
     assert_eq!(port["protocol"]["default"], "TCP");
-    let said = port["protocol"]["description"].as_str().unwrap();
-    assert!(said.contains("Defaults to \"TCP\"."), "{said}");
+    let description = port["protocol"]["description"].as_str().unwrap();
+    assert!(description.contains("Defaults to \"TCP\"."), "{description}");
 }
 
 #[tokio::test]
@@ -286,11 +286,11 @@ async fn kind_added_at_run_time_is_published() {
     let document = get(&documents, &url).await;
     assert_whole(&document, &document["components"]["schemas"], "#/components/schemas/");
     let schemas = &document["components"]["schemas"];
-    let told = &schemas["com.example.sea.v1.Ship"];
-    assert_eq!(told["description"], "A ship.");
-    assert_eq!(told["properties"]["spec"], schema["properties"]["spec"]);
+    let ship_schema = &schemas["com.example.sea.v1.Ship"];
+    assert_eq!(ship_schema["description"], "A ship.");
+    assert_eq!(ship_schema["properties"]["spec"], schema["properties"]["spec"]);
     assert_eq!(
-        told["x-kubernetes-group-version-kind"],
+        ship_schema["x-kubernetes-group-version-kind"],
         json!([{"group": "sea.example.com", "kind": "Ship", "version": "v1"}])
     );
     assert_eq!(schemas["com.example.sea.v1.ShipList"]["required"], json!(["items"]));
@@ -326,8 +326,11 @@ async fn kind_that_preserves_unknown_fields_has_an_untyped_schema() {
             get(&documents, "/openapi/v3/api/v1").await["components"]["schemas"]["io.k8s.api.core.v1.Pod"]
                 .clone();
         for field in ["apiVersion", "kind", "metadata"] {
-            let said = &new["properties"][field]["description"];
-            assert_eq!(said, &pod["properties"][field]["description"], "the official words for {field}");
+            let description = &new["properties"][field]["description"];
+            assert_eq!(
+                description, &pod["properties"][field]["description"],
+                "the official words for {field}"
+            );
         }
         if schema == &preserved {
             assert_eq!(old, plain);

@@ -70,8 +70,8 @@ mod tests {
         assert!(check(&draft(&text((2 << 20) - 100), false), Some(&large)).is_ok());
         assert!(check(&draft(&text((2 << 20) + 100), false), Some(&large)).is_err());
         assert!(check(&draft(&text(2 << 20), true), Some(&large)).is_ok());
-        let doomed = draft(&text(2 << 20), true).at(2);
-        assert!(check(&draft(&text((2 << 20) + 100), true), Some(&doomed)).is_err());
+        let oversized = draft(&text(2 << 20), true).at(2);
+        assert!(check(&draft(&text((2 << 20) + 100), true), Some(&oversized)).is_err());
     }
 
     #[test]

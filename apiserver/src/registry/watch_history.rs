@@ -128,9 +128,9 @@ enum Previous {
 impl PastWrites {
     /// Creates an empty history for these resources, each up to a revision.
     pub(super) fn of(wanted: BTreeMap<String, Revision>, from: Revision) -> Self {
-        let told =
+        let table =
             |starts_at| ResourceWrites { starts_at, since: from.min(starts_at), writes: VecDeque::new() };
-        let tables = wanted.into_iter().map(|(stored, starts_at)| (stored, told(starts_at))).collect();
+        let tables = wanted.into_iter().map(|(stored, starts_at)| (stored, table(starts_at))).collect();
         Self { tables, values: HashMap::new(), bytes: 0, read: from }
     }
 
@@ -138,14 +138,14 @@ impl PastWrites {
     pub(super) fn note(&mut self, batch: &Batch) {
         for event in &batch.events {
             let Some(place) = key::parse(&event.key) else { continue };
-            let Some(told) =
-                self.tables.get_mut(place.stored).filter(|told| batch.revision <= told.starts_at)
+            let Some(table) =
+                self.tables.get_mut(place.stored).filter(|table| batch.revision <= table.starts_at)
             else {
                 continue;
             };
             let known = self.values.remove(&event.key);
             self.bytes -= known.as_ref().map_or(0, |(_, value)| value.len());
-            told.note(event, batch.revision, known);
+            table.note(event, batch.revision, known);
             if let storage::Change::Put { value, .. } = &event.change {
                 self.bytes += value.len();
                 self.values.insert(event.key.clone(), (batch.revision, value.clone()));
@@ -160,11 +160,11 @@ impl PastWrites {
 
     /// Decodes the writes and adds them to the cache.
     pub(super) fn load_into(self, cache: &WatchCache, rows: &Rows) {
-        for (stored, told) in self.tables {
+        for (stored, table) in self.tables {
             let Some(fields) = rows.fields(&stored) else { continue };
-            let (starts_at, mut since, mut changes) = (told.starts_at, told.since, Vec::new());
+            let (starts_at, mut since, mut changes) = (table.starts_at, table.since, Vec::new());
             let mut objects = HashMap::new();
-            for written in told.writes {
+            for written in table.writes {
                 match written.change(&stored, fields, cache, &mut objects) {
                     Some(change) => changes.push(change),
                     // Without the previous object, watches cannot start before this write.

@@ -23,7 +23,7 @@ async fn server() -> Router {
     let registry = Registry::open(store, Catalog::new(kinds::all())).await.unwrap();
     let router = Api::writable(registry, Vec::new(), VERSION).router();
     for name in ["a", "b"] {
-        let (code, ..) = ask(&router, "POST", MAPS, "", map(name)).await;
+        let (code, ..) = send_request(&router, "POST", MAPS, "", map(name)).await;
         assert_eq!(code, 201);
     }
     router
@@ -33,7 +33,13 @@ fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": "v"}})
 }
 
-async fn ask(router: &Router, method: &str, path: &str, accept: &str, body: Value) -> (u16, String, Bytes) {
+async fn send_request(
+    router: &Router,
+    method: &str,
+    path: &str,
+    accept: &str,
+    body: Value,
+) -> (u16, String, Bytes) {
     let media_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, media_type);
     let request = if accept.is_empty() { request } else { request.header(header::ACCEPT, accept) };
@@ -44,14 +50,14 @@ async fn ask(router: &Router, method: &str, path: &str, accept: &str, body: Valu
 }
 
 async fn json(router: &Router, method: &str, path: &str, accept: &str, body: Value) -> (u16, Value) {
-    let (code, media_type, body) = ask(router, method, path, accept, body).await;
+    let (code, media_type, body) = send_request(router, method, path, accept, body).await;
     assert_eq!(media_type, "application/json", "{path} as {accept}");
     assert!(body.ends_with(b"\n"), "stock ends every body in JSON with a newline: {path}");
     (code, serde_json::from_slice(&body).unwrap())
 }
 
 async fn protobuf(router: &Router, method: &str, path: &str, body: Value) -> (u16, Value) {
-    let (code, media_type, body) = ask(router, method, path, PROTOBUF, body).await;
+    let (code, media_type, body) = send_request(router, method, path, PROTOBUF, body).await;
     assert_eq!(media_type, PROTOBUF, "{path}");
     (code, api::protobuf::decode(&body).unwrap())
 }
@@ -124,15 +130,21 @@ async fn partial_object_metadata_is_served_as_protobuf_and_in_both_versions() {
         );
         assert_eq!(list["items"][1]["metadata"]["name"], "b");
         let accept = partial(version, "PartialObjectMetadataList", PROTOBUF);
-        let (code, media_type, body) = ask(&router, "GET", MAPS, &accept, Value::Null).await;
+        let (code, media_type, body) = send_request(&router, "GET", MAPS, &accept, Value::Null).await;
         assert_eq!((code, &*media_type), (200, PROTOBUF));
         let text = String::from_utf8_lossy(&body).into_owned();
         assert!(text.contains("PartialObjectMetadataList") && text.contains(&api_version), "{text}");
         let accept = partial(version, "PartialObjectMetadata", PROTOBUF);
-        let (_, _, one) = ask(&router, "GET", &format!("{MAPS}/a"), &accept, Value::Null).await;
+        let (_, _, one) = send_request(&router, "GET", &format!("{MAPS}/a"), &accept, Value::Null).await;
         assert!(one.starts_with(b"k8s\0"));
-        let (code, ..) =
-            ask(&router, "GET", MAPS, &format!("{PROTOBUF};as=Table;g=meta.k8s.io;v=v1"), Value::Null).await;
+        let (code, ..) = send_request(
+            &router,
+            "GET",
+            MAPS,
+            &format!("{PROTOBUF};as=Table;g=meta.k8s.io;v=v1"),
+            Value::Null,
+        )
+        .await;
         assert_eq!(code, 406, "protobuf has no tables");
     }
 }
@@ -142,12 +154,14 @@ async fn yaml_response_equals_the_json_object() {
     let router = server().await;
     for path in [MAPS, &format!("{MAPS}/a"), &format!("{MAPS}/none")] {
         let (code, expected) = json(&router, "GET", path, "", Value::Null).await;
-        let (yaml_code, media_type, body) = ask(&router, "GET", path, "application/yaml", Value::Null).await;
+        let (yaml_code, media_type, body) =
+            send_request(&router, "GET", path, "application/yaml", Value::Null).await;
         assert_eq!((yaml_code, &*media_type), (code, "application/yaml"), "{path}");
         let read: Value = serde_yaml::from_slice(&body).unwrap();
         assert_eq!(read, expected, "{path}");
     }
-    let (code, ..) = ask(&router, "GET", &format!("{MAPS}?watch=1"), "application/yaml", Value::Null).await;
+    let (code, ..) =
+        send_request(&router, "GET", &format!("{MAPS}?watch=1"), "application/yaml", Value::Null).await;
     assert_eq!(code, 406, "YAML has no form for watches");
 }
 
@@ -174,7 +188,7 @@ async fn watches_in_protobuf_have_a_frame_for_each_event() {
         "/api/v1/watch/namespaces/default/configmaps?timeoutSeconds=1".to_owned(),
     ];
     for path in paths {
-        let (code, media_type, body) = ask(&router, "GET", &path, PROTOBUF, Value::Null).await;
+        let (code, media_type, body) = send_request(&router, "GET", &path, PROTOBUF, Value::Null).await;
         assert_eq!((code, &*media_type), (200, "application/vnd.kubernetes.protobuf;stream=watch"));
         let events = frames(&body);
         let found: Vec<(&str, &str)> = events
@@ -185,7 +199,8 @@ async fn watches_in_protobuf_have_a_frame_for_each_event() {
         let (_, one) = json(&router, "GET", &format!("{MAPS}/b"), "", Value::Null).await;
         assert_eq!(events[1].1, one);
     }
-    let (code, ..) = ask(&router, "POST", "/api/v1/watch/namespaces/default/configmaps", "", map("x")).await;
+    let (code, ..) =
+        send_request(&router, "POST", "/api/v1/watch/namespaces/default/configmaps", "", map("x")).await;
     assert_eq!(code, 405);
 }
 
@@ -198,7 +213,8 @@ async fn discovery_comes_as_yaml_and_names_the_stock_categories_and_verbs() {
     };
     for path in ["/api", "/apis", "/apis/apps", "/apis/apps/v1"] {
         let (_, expected) = json(&router, "GET", path, "", Value::Null).await;
-        let (code, media_type, body) = ask(&router, "GET", path, "application/yaml", Value::Null).await;
+        let (code, media_type, body) =
+            send_request(&router, "GET", path, "application/yaml", Value::Null).await;
         assert_eq!((code, &*media_type), (200, "application/yaml"), "{path}");
         assert_eq!(serde_yaml::from_slice::<Value>(&body).unwrap(), expected, "{path}");
     }
@@ -268,7 +284,7 @@ async fn large_write_responses_are_encoded_in_the_compute_pool() {
     let router = Api::writable(registry, Vec::new(), VERSION).router();
     let write = async |method: &str, body: Value| {
         let (code, ..) =
-            ask(&router, method, MAPS, "application/json;as=Table;g=meta.k8s.io;v=v1", body).await;
+            send_request(&router, method, MAPS, "application/json;as=Table;g=meta.k8s.io;v=v1", body).await;
         assert!((200..=201).contains(&code), "{method}: {code}");
         let all = std::mem::take(&mut *threads.0.lock().unwrap());
         assert_eq!(all.len(), 1);

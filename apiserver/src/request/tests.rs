@@ -66,7 +66,7 @@ fn other_paths() {
 
 #[test]
 fn list_options_parse_resource_version_match() {
-    let asked = |query: &str| ListOptions::parse(&format!("/api/v1/pods?{query}").parse().unwrap(), false);
+    let parsed = |query: &str| ListOptions::parse(&format!("/api/v1/pods?{query}").parse().unwrap(), false);
     for (query, exact, limit) in [
         ("", false, None),
         ("resourceVersion=5", false, None),
@@ -80,7 +80,7 @@ fn list_options_parse_resource_version_match() {
         ("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", false, None),
         ("watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan", false, None),
     ] {
-        let options = asked(query).unwrap();
+        let options = parsed(query).unwrap();
         assert_eq!((options.exact, options.limit), (exact, limit), "{query}");
     }
     for (query, code, text) in [
@@ -122,11 +122,11 @@ fn list_options_parse_resource_version_match() {
         ),
         ("watch=1&sendInitialEvents=true&resourceVersionMatch=Exact", 422, "Unsupported value: \"Exact\""),
     ] {
-        let status = asked(query).unwrap_err();
+        let status = parsed(query).unwrap_err();
         assert_eq!(status.code, code, "{query}: {status}");
         assert!(status.message.contains(text), "{query}: {status}");
     }
-    let status = asked("resourceVersionMatch=Exact").unwrap_err();
+    let status = parsed("resourceVersionMatch=Exact").unwrap_err();
     assert!(
         status.message.starts_with("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: "),
         "{status}"

@@ -29,7 +29,7 @@ pub fn text(selector: &Value) -> String {
     if let Value::String(text) = selector {
         return text.clone();
     }
-    let mut said: Vec<String> = requirements(selector)
+    let mut parts: Vec<String> = requirements(selector)
         .iter()
         .filter_map(|requirement| match requirement {
             Requirement::In(key, values) if values.len() == 1 => Some(format!("{key}={}", values[0])),
@@ -40,8 +40,8 @@ pub fn text(selector: &Value) -> String {
             Requirement::Unknown => None,
         })
         .collect();
-    said.sort_by(|one, other| one.trim_start_matches('!').cmp(other.trim_start_matches('!')));
-    said.join(",")
+    parts.sort_by(|one, other| one.trim_start_matches('!').cmp(other.trim_start_matches('!')));
+    parts.join(",")
 }
 
 fn sorted(values: &[&str]) -> String {

@@ -167,7 +167,7 @@ impl Serving {
                     Ok(1..) => self.active.touch(),
                     Ok(0) | Err(_) => return End::Gone,
                 },
-                Some(said) = self.pumps.join_next() => self.has_said_all(said),
+                Some(finished) = self.pumps.join_next() => self.stream_finished(finished),
                 _ = unused.recv(), if is_used => is_used = false,
                 Some(_) = self.writing.join_next() => return End::Gone,
                 () = self.active.idle_for(self.idle) => return End::Gone,
@@ -263,9 +263,9 @@ impl Serving {
         Ok(())
     }
 
-    fn has_said_all(&mut self, said: Result<u32, JoinError>) {
+    fn stream_finished(&mut self, finished: Result<u32, JoinError>) {
         // An aborted task belongs to a stream that was reset.
-        let Ok(number) = said else { return };
+        let Ok(number) = finished else { return };
         if let Some(open) = self.open.get_mut(&number) {
             open.pump = None;
             if open.input.is_none() {

@@ -62,17 +62,17 @@ pub fn choose(headers: &HeaderMap, spoken: &'static [&'static str]) -> Result<&'
         );
         return Err(refuse(StatusCode::BAD_REQUEST, message, &[]));
     }
-    let asked: Vec<&str> =
+    let requested: Vec<&str> =
         header_values(headers, PROTOCOL).map(str::trim).filter(|name| !name.is_empty()).collect();
-    if asked.is_empty() {
+    if requested.is_empty() {
         let message = "header X-Stream-Protocol-Version contains [], but no valid protocols".to_owned();
         return Err(refuse(StatusCode::BAD_REQUEST, message, &[]));
     }
-    let both = asked.iter().find_map(|name| spoken.iter().find(|known| *known == name));
+    let both = requested.iter().find_map(|name| spoken.iter().find(|known| *known == name));
     both.copied().ok_or_else(|| {
         let message = format!(
             "unable to negotiate protocol: client supports [{}], server accepts [{}]",
-            asked.join(" "),
+            requested.join(" "),
             spoken.join(" ")
         );
         refuse(StatusCode::FORBIDDEN, message, spoken)
@@ -89,12 +89,12 @@ pub struct Upgrade {
 
 impl Upgrade {
     /// Whether a request asks for a SPDY upgrade.
-    pub fn is_asked(headers: &HeaderMap) -> bool {
-        let says = |name: HeaderName, word: &str| {
+    pub fn is_requested(headers: &HeaderMap) -> bool {
+        let has_word = |name: HeaderName, word: &str| {
             let mut values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
             values.any(|value| value.to_ascii_lowercase().contains(&word.to_ascii_lowercase()))
         };
-        says(CONNECTION, "upgrade") && says(UPGRADE, SPDY)
+        has_word(CONNECTION, "upgrade") && has_word(UPGRADE, SPDY)
     }
 
     /// Negotiates the upgrade.
@@ -103,8 +103,8 @@ impl Upgrade {
     /// If no subprotocol matches, or the request does not ask for SPDY.
     pub fn read(parts: &mut Parts, spoken: &'static [&'static str]) -> Result<Self, Refusal> {
         let protocol = choose(&parts.headers, spoken)?;
-        let asked = Self::is_asked(&parts.headers);
-        match parts.extensions.remove::<OnUpgrade>().filter(|_| asked) {
+        let is_requested = Self::is_requested(&parts.headers);
+        match parts.extensions.remove::<OnUpgrade>().filter(|_| is_requested) {
             Some(connection) => Ok(Self { protocol, connection }),
             None => Err(Refusal {
                 code: StatusCode::BAD_REQUEST,

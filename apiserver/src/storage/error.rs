@@ -10,10 +10,12 @@ use super::Revision;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The revision has been compacted.
-    #[error("revision {asked} is too old, the log begins after {oldest}: list again and watch from there")]
+    #[error(
+        "revision {requested} is too old, the log begins after {oldest}: list again and watch from there"
+    )]
     Compacted {
         /// Requested revision.
-        asked: Revision,
+        requested: Revision,
         /// Oldest available revision.
         oldest: Revision,
     },

@@ -67,7 +67,7 @@ impl History {
     /// Returns the batches after a revision, oldest first, up to the read limit.
     pub(super) fn after(&self, seen: Revision) -> Result<Vec<Arc<Batch>>, Error> {
         if seen < self.oldest {
-            return Err(Error::Compacted { asked: seen, oldest: self.oldest });
+            return Err(Error::Compacted { requested: seen, oldest: self.oldest });
         }
         let from = self.batches.partition_point(|batch| batch.revision <= seen);
         let mut bytes = 0;

@@ -203,9 +203,9 @@ impl Expected {
 }
 
 /// The error for a revision in the future.
-pub(super) fn future_revision(asked: Revision, revision: Revision) -> Error {
+pub(super) fn future_revision(requested: Revision, revision: Revision) -> Error {
     Error::Invalid(format!(
-        "revision {asked} is in the future, the store is at {revision}: specify an older one"
+        "revision {requested} is in the future, the store is at {revision}: specify an older one"
     ))
 }
 

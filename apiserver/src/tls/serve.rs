@@ -152,7 +152,7 @@ async fn connection(
     let (used, counted) = (requests.clone(), buffer.clone());
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (router, identity) = (router.clone(), identity.clone());
-        let (asked, upgraded, buffer) = (used.begin(), upgraded.clone(), counted.clone());
+        let (activity, upgraded, buffer) = (used.begin(), upgraded.clone(), counted.clone());
         async move {
             buffer.wait_for_room().await;
             let mut request = request.map(Body::new);
@@ -164,7 +164,7 @@ async fn connection(
             };
             let response = response.map_err(|never: Infallible| never)?;
             upgraded.fetch_or(response.status() == StatusCode::SWITCHING_PROTOCOLS, Ordering::Relaxed);
-            let counted = |body| BufferedBody::new(Body::new(GuardedBody::new(body, asked)), buffer);
+            let counted = |body| BufferedBody::new(Body::new(GuardedBody::new(body, activity)), buffer);
             Ok::<_, Infallible>(response.map(counted))
         }
     });

@@ -270,7 +270,7 @@ impl WatchCache {
         let mut shared = self.lock();
         let table = shared.table(resource);
         if after < table.oldest {
-            return Err(TooOld { asked: after, oldest: table.oldest });
+            return Err(TooOld { requested: after, oldest: table.oldest });
         }
         let newest = table.newest.subscribe();
         Ok(Watcher::new(self.clone(), resource.to_owned(), scope, after, newest))
@@ -292,7 +292,7 @@ impl WatchCache {
         let id = shared.last_subscriber;
         let table = shared.table(resource);
         if after < table.oldest {
-            return Err(TooOld { asked: after, oldest: table.oldest });
+            return Err(TooOld { requested: after, oldest: table.oldest });
         }
         let from = table.history.partition_point(|change| change.revision <= after);
         let newest = table.field_index.subscribe(&field_value, id, after, table.history.range(from..));
@@ -361,7 +361,7 @@ impl Table {
     /// the last revision, so that a watcher can resume after it.
     pub(super) fn after(&self, revision: u64) -> Result<Vec<Arc<Change>>, TooOld> {
         if revision < self.oldest {
-            return Err(TooOld { asked: revision, oldest: self.oldest });
+            return Err(TooOld { requested: revision, oldest: self.oldest });
         }
         let from = self.history.partition_point(|change| change.revision <= revision);
         let mut fits = batch_limit();
@@ -395,12 +395,12 @@ impl Table {
             return Ok(kept.clone());
         }
         if revision < self.oldest {
-            return Err(TooOld { asked: revision, oldest: self.oldest });
+            return Err(TooOld { requested: revision, oldest: self.oldest });
         }
         let mut objects = self.objects.clone();
         for change in self.history.iter().rev().take_while(|change| change.revision > revision) {
             match &change.before {
-                Before::Forgotten => return Err(TooOld { asked: revision, oldest: change.revision }),
+                Before::Forgotten => return Err(TooOld { requested: revision, oldest: change.revision }),
                 Before::Object(before) => drop(objects.insert(before.clone())),
                 Before::Nothing => drop(objects.remove(change.object.namespace(), change.object.name())),
             }

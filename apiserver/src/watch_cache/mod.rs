@@ -44,10 +44,10 @@ impl Scope {
 
 /// The error for a revision that is too old. The client must list again and watch from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too old resource version: {asked} ({oldest})")]
+#[error("too old resource version: {requested} ({oldest})")]
 pub struct TooOld {
     /// Requested revision.
-    pub asked: u64,
+    pub requested: u64,
     /// Oldest revision from which a watch can resume.
     pub oldest: u64,
 }

@@ -131,7 +131,7 @@ async fn slow_watcher_gets_an_error() {
     for round in 0..=HISTORY_CHANGES {
         store.put("pods", &draft("a", "x", &round.to_string()));
     }
-    assert_eq!(next(&mut watcher).await.unwrap_err(), TooOld { asked: 0, oldest: 1 });
+    assert_eq!(next(&mut watcher).await.unwrap_err(), TooOld { requested: 0, oldest: 1 });
     assert!(store.watch("pods", Scope::All, 0).is_err());
     assert!(store.snapshot_at("pods", 0).is_err());
     assert!(store.watch("pods", Scope::All, 1).is_ok());

@@ -168,7 +168,7 @@ impl Watcher {
     }
 
     fn forgotten(&self) -> TooOld {
-        TooOld { asked: self.seen, oldest: self.store.lock().revision() }
+        TooOld { requested: self.seen, oldest: self.store.lock().revision() }
     }
 
     fn take(&mut self) -> Result<Vec<Arc<Change>>, TooOld> {

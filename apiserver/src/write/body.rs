@@ -184,15 +184,15 @@ pub(super) fn object(
         })
     };
     let repeated = document.duplicates.iter().filter(is_known).map(|duplicate| duplicate.message.clone());
-    let said: Vec<String> =
+    let messages: Vec<String> =
         unknown.iter().map(|path| format!("unknown field \"{path}\"")).chain(repeated).collect();
     match validation {
-        Validation::Strict if !said.is_empty() => {
-            let why = format!("strict decoding error: {}", said.join(", "));
+        Validation::Strict if !messages.is_empty() => {
+            let why = format!("strict decoding error: {}", messages.join(", "));
             Err(unreadable(api_version, &resource.kind, &why))
         }
         Validation::Strict | Validation::Warn | Validation::Ignore => {
-            Ok(Sent { object, fits: false, warnings: said })
+            Ok(Sent { object, fits: false, warnings: messages })
         }
     }
 }
@@ -222,8 +222,9 @@ fn check_faults(mistyped: &[FieldError], api_version: &str, kind: &str) -> Resul
     if mistyped.is_empty() {
         return Ok(());
     }
-    let said: Vec<String> = mistyped.iter().map(|fault| format!("{}: {}", fault.path, fault.what)).collect();
-    Err(unreadable(api_version, kind, &said.join(", ")))
+    let messages: Vec<String> =
+        mistyped.iter().map(|fault| format!("{}: {}", fault.path, fault.what)).collect();
+    Err(unreadable(api_version, kind, &messages.join(", ")))
 }
 
 /// Returns a decoding error with the prefix of kube-apiserver.

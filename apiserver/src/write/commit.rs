@@ -147,8 +147,8 @@ impl Write<'_> {
         self.deadline.check()?;
         if self.options.dry_run {
             let has_no_finalizers = there.is_some() || self.find(name).is_none();
-            let told = || Written::decoded(object, &record, true, warnings);
-            return Ok(has_no_finalizers.then(told).ok_or(registry::Error::Exists));
+            let added = || Written::decoded(object, &record, true, warnings);
+            return Ok(has_no_finalizers.then(added).ok_or(registry::Error::Exists));
         }
         let object = self.as_stored(object);
         let content = Content { object: &object, record: &record };
@@ -248,8 +248,8 @@ impl Write<'_> {
         for admission in self.context.admission {
             admission.mutate(&mut attempt).await?;
         }
-        let AdmissionRequest { object, warnings: told, .. } = attempt;
-        warnings.extend(told.into_vec());
+        let AdmissionRequest { object, warnings: added, .. } = attempt;
+        warnings.extend(added.into_vec());
         let is_touched = object.is_touched();
         let mut object = object.into_object();
         if is_touched {

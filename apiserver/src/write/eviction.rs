@@ -197,11 +197,11 @@ fn denial_message(budget: &Json, name: &str) -> String {
     let number = |path: &str| at(budget, path).and_then(Value::as_i64).unwrap_or(0);
     let (healthy, wanted) = (number("status.currentHealthy"), number("status.desiredHealthy"));
     let conditions = at(budget, "status.conditions").and_then(Value::as_array);
-    let says =
+    let text_of =
         |one: &Value, field: &str| one.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let denies = |one: &&Value| says(one, "type") == ALLOWED && says(one, "status") == "False";
+    let denies = |one: &&Value| text_of(one, "type") == ALLOWED && text_of(one, "status") == "False";
     let denial = conditions.into_iter().flatten().find(denies);
-    let denial = denial.map(|one| (says(one, "reason"), says(one, "message")));
+    let denial = denial.map(|one| (text_of(one, "reason"), text_of(one, "message")));
     match denial.filter(|(_, message)| !message.is_empty()) {
         // After a failed sync its counts are outdated.
         Some((reason, message)) if reason == "SyncFailed" => format!(

@@ -294,12 +294,13 @@ fn keep_server_metadata(before: &Map<String, Value>, object: &mut Map<String, Va
 
 /// True if fields other than metadata and status differ.
 fn is_new_generation(before: &Map<String, Value>, object: &Map<String, Value>) -> bool {
-    let is_asked = |field: &str| !matches!(field, "metadata" | "status");
-    let asked = |object: &Map<String, Value>| object.keys().filter(|field| is_asked(field)).count();
+    let is_spec_field = |field: &str| !matches!(field, "metadata" | "status");
+    let spec_fields =
+        |object: &Map<String, Value>| object.keys().filter(|field| is_spec_field(field)).count();
     let is_new = |(field, old, new): (&String, &Value, Option<&Value>)| {
-        is_asked(field) && !new.is_some_and(|new| equal(old, new))
+        is_spec_field(field) && !new.is_some_and(|new| equal(old, new))
     };
-    asked(before) != asked(object) || beside(before, object).any(is_new)
+    spec_fields(before) != spec_fields(object) || beside(before, object).any(is_new)
 }
 
 /// Marks an object as terminating. This increments the generation, as in kube-apiserver.

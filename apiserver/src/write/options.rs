@@ -122,8 +122,8 @@ fn wrong_manager(manager: &str) -> Option<Cause> {
 /// Validates `dryRun`: only `All` is supported.
 pub(super) fn check_dry_run(stages: &[&str]) -> Option<Cause> {
     let message = || {
-        let said = stages.iter().map(|stage| format!("{stage:?}")).collect::<Vec<_>>().join(",");
-        format!("Unsupported value: [{said}]: supported values: \"All\"")
+        let stage_names = stages.iter().map(|stage| format!("{stage:?}")).collect::<Vec<_>>().join(",");
+        format!("Unsupported value: [{stage_names}]: supported values: \"All\"")
     };
     let is_wrong = stages.iter().any(|stage| *stage != "All");
     is_wrong.then(|| Cause { field: "dryRun".to_owned(), reason: Reason::NotSupported, message: message() })

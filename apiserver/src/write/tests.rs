@@ -58,7 +58,7 @@ impl Server {
         Self(Api::writable(registry, admission, VERSION).router())
     }
 
-    async fn ask(
+    async fn send_request(
         &self,
         method: &str,
         path: &str,
@@ -79,7 +79,7 @@ impl Server {
     }
 
     async fn json(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
-        let (code, answer, _) = self.ask(method, path, JSON, body.to_string()).await;
+        let (code, answer, _) = self.send_request(method, path, JSON, body.to_string()).await;
         (code, answer)
     }
 
@@ -128,7 +128,7 @@ async fn created_object_has_metadata_and_can_be_read() {
 async fn json_and_yaml_bodies_are_accepted_and_invalid_ones_are_client_errors() {
     let server = Server::new().await;
     let yaml = "kind: ConfigMap\nmetadata: {name: yaml}\ndata: {a: b}\n";
-    assert_eq!(server.ask("POST", MAPS, "application/yaml", yaml).await.0, 201);
+    assert_eq!(server.send_request("POST", MAPS, "application/yaml", yaml).await.0, 201);
     for (media_type, body, code) in [
         (JSON, "{", 400),
         (JSON, "[]", 400),
@@ -143,11 +143,11 @@ async fn json_and_yaml_bodies_are_accepted_and_invalid_ones_are_client_errors() 
         (JSON, "{\"metadata\": {\"name\": \"x\", \"namespace\": \"other\"}}", 400),
         (JSON, "{\"metadata\": {\"name\": \"x\", \"resourceVersion\": \"1\"}}", 400),
     ] {
-        let (given, status, _) = server.ask("POST", MAPS, media_type, body).await;
+        let (given, status, _) = server.send_request("POST", MAPS, media_type, body).await;
         assert_eq!((given, status["kind"].as_str()), (code, Some("Status")), "{body}: {status}");
     }
     let long = format!("{{\"x\": \"{}\"}}", "x".repeat(body::MAX_BYTES));
-    assert_eq!(server.ask("POST", MAPS, JSON, long).await.0, 413);
+    assert_eq!(server.send_request("POST", MAPS, JSON, long).await.0, 413);
 }
 
 #[tokio::test]
@@ -191,11 +191,11 @@ async fn status_and_spec_are_written_separately() {
     let mut status = made.clone();
     status["status"] = json!({"phase": "Running"});
     status["spec"]["nodeName"] = "n".into();
-    let (_, told) = server.json("PUT", &format!("{path}/status"), status).await;
-    assert_eq!((&told["status"]["phase"], told["spec"].get("nodeName")), (&json!("Running"), None));
-    assert_eq!(told["metadata"]["generation"], 1);
+    let (_, stored) = server.json("PUT", &format!("{path}/status"), status).await;
+    assert_eq!((&stored["status"]["phase"], stored["spec"].get("nodeName")), (&json!("Running"), None));
+    assert_eq!(stored["metadata"]["generation"], 1);
     let patch = json!({"spec": {"activeDeadlineSeconds": 5}, "status": null}).to_string();
-    let (_, bounded, _) = server.ask("PATCH", &path, MERGE, patch).await;
+    let (_, bounded, _) = server.send_request("PATCH", &path, MERGE, patch).await;
     assert_eq!(
         (&bounded["status"]["phase"], &bounded["spec"]["activeDeadlineSeconds"]),
         (&json!("Running"), &json!(5))
@@ -235,13 +235,13 @@ async fn every_patch_type_is_accepted() {
     let one =
         json!({"spec": {"template": {"spec": {"containers": [{"name": "b", "image": "2"}]}}}}).to_string();
     let (_, object, _) =
-        server.ask("PATCH", &path, "application/strategic-merge-patch+json", one.clone()).await;
+        server.send_request("PATCH", &path, "application/strategic-merge-patch+json", one.clone()).await;
     assert_eq!(images(&object), "1 2");
-    let (_, object, _) = server.ask("PATCH", &path, MERGE, one).await;
+    let (_, object, _) = server.send_request("PATCH", &path, MERGE, one).await;
     assert_eq!(images(&object), "2");
     let third = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "3"}])
         .to_string();
-    let (_, object, _) = server.ask("PATCH", &path, "application/json-patch+json", third).await;
+    let (_, object, _) = server.send_request("PATCH", &path, "application/json-patch+json", third).await;
     assert_eq!(images(&object), "3");
     for (media_type, patch, code) in [
         ("application/json-patch+json", "[{\"op\": \"test\", \"path\": \"/x\", \"value\": 1}]", 422),
@@ -249,7 +249,11 @@ async fn every_patch_type_is_accepted() {
         (MERGE, "[", 400),
         ("text/plain", "{}", 415),
     ] {
-        assert_eq!(server.ask("PATCH", &path, media_type, patch).await.0, code, "{media_type} {patch}");
+        assert_eq!(
+            server.send_request("PATCH", &path, media_type, patch).await.0,
+            code,
+            "{media_type} {patch}"
+        );
     }
 }
 
@@ -260,20 +264,20 @@ async fn apply_creates_owns_and_detects_conflicts() {
     let wants = |value: &str| {
         format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m}}\ndata: {{a: '{value}'}}\n")
     };
-    let (code, made, _) = server.ask("PATCH", &path("one", ""), APPLY, wants("1")).await;
+    let (code, made, _) = server.send_request("PATCH", &path("one", ""), APPLY, wants("1")).await;
     assert_eq!(code, 201, "{made}");
-    let (code, same, _) = server.ask("PATCH", &path("one", ""), APPLY, wants("1")).await;
+    let (code, same, _) = server.send_request("PATCH", &path("one", ""), APPLY, wants("1")).await;
     assert_eq!((code, &same["metadata"]["resourceVersion"]), (200, &made["metadata"]["resourceVersion"]));
-    let (code, conflict, _) = server.ask("PATCH", &path("two", ""), APPLY, wants("2")).await;
+    let (code, conflict, _) = server.send_request("PATCH", &path("two", ""), APPLY, wants("2")).await;
     assert_eq!(
         (code, &conflict["details"]["causes"][0]["reason"]),
         (409, &json!("FieldManagerConflict")),
         "{conflict}"
     );
-    let (code, taken, _) = server.ask("PATCH", &path("two", "&force=true"), APPLY, wants("2")).await;
+    let (code, taken, _) = server.send_request("PATCH", &path("two", "&force=true"), APPLY, wants("2")).await;
     assert_eq!((code, &taken["data"]["a"]), (200, &json!("2")), "{taken}");
     assert_eq!(
-        server.ask("PATCH", &format!("{MAPS}/m"), APPLY, wants("3")).await.0,
+        server.send_request("PATCH", &format!("{MAPS}/m"), APPLY, wants("3")).await.0,
         422,
         "without a manager"
     );
@@ -281,7 +285,7 @@ async fn apply_creates_owns_and_detects_conflicts() {
     for other in ["m", "none"] {
         let path = format!("{MAPS}/{other}?fieldManager=one");
         let sent = wants("1").replace("name: m", "name: other");
-        let (code, status, _) = server.ask("PATCH", &path, APPLY, sent).await;
+        let (code, status, _) = server.send_request("PATCH", &path, APPLY, sent).await;
         refused((code, status), 400, "BadRequest", "does not match the name on the URL");
     }
     assert_eq!(server.get(&format!("{MAPS}/other")).await.0, 404);
@@ -319,17 +323,17 @@ async fn deletions_wait_for_finalizers_and_grace() {
     let (code, gone) =
         server.json("DELETE", &format!("{MAPS}/a"), json!({"preconditions": {"uid": "other"}})).await;
     refused((code, gone), 409, "Conflict", "Precondition failed");
-    let (code, gone, _) = server.ask("DELETE", &format!("{MAPS}/a"), JSON, "").await;
+    let (code, gone, _) = server.send_request("DELETE", &format!("{MAPS}/a"), JSON, "").await;
     assert_eq!((code, &gone["status"], &gone["details"]["name"]), (200, &json!("Success"), &json!("a")));
     refused(server.get(&format!("{MAPS}/a")).await, 404, "NotFound", "");
 
     let mut held = map("b");
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
     server.json("POST", MAPS, held).await;
-    let (_, doomed, _) = server.ask("DELETE", &format!("{MAPS}/b"), JSON, "").await;
-    assert!(doomed["metadata"]["deletionTimestamp"].is_string(), "{doomed}");
+    let (_, terminating, _) = server.send_request("DELETE", &format!("{MAPS}/b"), JSON, "").await;
+    assert!(terminating["metadata"]["deletionTimestamp"].is_string(), "{terminating}");
     let free = json!({"metadata": {"finalizers": null}}).to_string();
-    assert_eq!(server.ask("PATCH", &format!("{MAPS}/b"), MERGE, free).await.0, 200);
+    assert_eq!(server.send_request("PATCH", &format!("{MAPS}/b"), MERGE, free).await.0, 200);
     assert_eq!(
         server.get(&format!("{MAPS}/b")).await.0,
         404,
@@ -340,17 +344,17 @@ async fn deletions_wait_for_finalizers_and_grace() {
     let spec = json!({"nodeName": "n", "terminationGracePeriodSeconds": 7, "containers": containers});
     let pod = json!({"metadata": {"name": "p"}, "spec": spec});
     server.json("POST", PODS, pod).await;
-    let (_, ending, _) = server.ask("DELETE", &format!("{PODS}/p"), JSON, "").await;
+    let (_, ending, _) = server.send_request("DELETE", &format!("{PODS}/p"), JSON, "").await;
     assert_eq!(ending["metadata"]["deletionGracePeriodSeconds"], 7);
     let ends =
         |pod: &Value| pod["metadata"]["deletionTimestamp"].as_str().unwrap().parse::<Timestamp>().unwrap();
-    let asked = |seconds: u32| format!("{PODS}/p?gracePeriodSeconds={seconds}");
-    let (_, longer, _) = server.ask("DELETE", &asked(60), JSON, "").await;
+    let delete_path = |seconds: u32| format!("{PODS}/p?gracePeriodSeconds={seconds}");
+    let (_, longer, _) = server.send_request("DELETE", &delete_path(60), JSON, "").await;
     assert_eq!(longer["metadata"], ending["metadata"], "a grace is never made longer");
-    let (_, shorter, _) = server.ask("DELETE", &asked(5), JSON, "").await;
+    let (_, shorter, _) = server.send_request("DELETE", &delete_path(5), JSON, "").await;
     assert_eq!(shorter["metadata"]["deletionGracePeriodSeconds"], 5);
     assert_eq!(ends(&ending).duration_since(ends(&shorter)).as_secs(), 2);
-    server.ask("DELETE", &format!("{PODS}/p?gracePeriodSeconds=0"), JSON, "").await;
+    server.send_request("DELETE", &format!("{PODS}/p?gracePeriodSeconds=0"), JSON, "").await;
     assert_eq!(server.get(&format!("{PODS}/p")).await.0, 404);
 }
 
@@ -360,10 +364,11 @@ async fn a_dry_run_writes_nothing() {
     assert_eq!(server.json("POST", &format!("{MAPS}?dryRun=All"), map("a")).await.0, 201);
     assert_eq!(server.get(&format!("{MAPS}/a")).await.0, 404);
     server.json("POST", MAPS, map("a")).await;
-    let (_, patched, _) =
-        server.ask("PATCH", &format!("{MAPS}/a?dryRun=All"), MERGE, "{\"data\": {\"a\": \"2\"}}").await;
+    let (_, patched, _) = server
+        .send_request("PATCH", &format!("{MAPS}/a?dryRun=All"), MERGE, "{\"data\": {\"a\": \"2\"}}")
+        .await;
     assert_eq!(patched["data"]["a"], "2");
-    server.ask("DELETE", &format!("{MAPS}/a?dryRun=All"), JSON, "").await;
+    server.send_request("DELETE", &format!("{MAPS}/a?dryRun=All"), JSON, "").await;
     assert_eq!(server.get(&format!("{MAPS}/a")).await.1["data"]["a"], "1");
     assert_eq!(server.json("POST", &format!("{MAPS}?dryRun=Some"), map("b")).await.0, 422);
 }
@@ -377,7 +382,8 @@ async fn concurrent_patches_lose_no_change() {
         tokio::spawn(async move {
             let patch = json!({"data": {format!("k{writer}"): "1"}}).to_string();
             loop {
-                let (code, answer, _) = server.ask("PATCH", &format!("{MAPS}/a"), MERGE, patch.clone()).await;
+                let (code, answer, _) =
+                    server.send_request("PATCH", &format!("{MAPS}/a"), MERGE, patch.clone()).await;
                 if code == 200 {
                     return;
                 }
@@ -441,11 +447,11 @@ async fn strategy_applies_to_every_kind_of_write() {
         ("PATCH", &path, "application/strategic-merge-patch+json", green),
         ("PATCH", &apply, APPLY, applied),
     ] {
-        let (code, status, _) = server.ask(method, path, media_type, body).await;
+        let (code, status, _) = server.send_request(method, path, media_type, body).await;
         assert_eq!((code, &status["message"]), (422, &json!(message)), "{method} {media_type}");
         assert_eq!(status["details"]["causes"][0]["reason"], "FieldValueNotSupported");
     }
-    let (_, red, warnings) = server.ask("PUT", &path, JSON, object("red".into()).to_string()).await;
+    let (_, red, warnings) = server.send_request("PUT", &path, JSON, object("red".into()).to_string()).await;
     assert_eq!((&red["data"]["size"], warnings), (&json!("1"), vec!["299 - \"red is loud\"".to_owned()]));
 }
 
@@ -476,11 +482,13 @@ async fn every_write_passes_admission() {
     let server = Server::of(resources(), |_| vec![Arc::new(Doorkeeper)]).await;
     let (_, made) = server.json("POST", MAPS, map("a")).await;
     assert_eq!(made["metadata"]["labels"]["by"], "CREATE-system-anonymous");
-    let (_, changed, _) = server.ask("PATCH", &format!("{MAPS}/a"), MERGE, "{\"data\":{\"b\":\"2\"}}").await;
+    let (_, changed, _) =
+        server.send_request("PATCH", &format!("{MAPS}/a"), MERGE, "{\"data\":{\"b\":\"2\"}}").await;
     assert_eq!(changed["metadata"]["labels"]["by"], "UPDATE-system-anonymous");
     refused(server.json("POST", MAPS, map("no")).await, 403, "Forbidden", "not through this door");
     let wants = "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n";
-    let (code, status, _) = server.ask("PATCH", &format!("{MAPS}/no?fieldManager=me"), APPLY, wants).await;
+    let (code, status, _) =
+        server.send_request("PATCH", &format!("{MAPS}/no?fieldManager=me"), APPLY, wants).await;
     refused((code, status), 403, "Forbidden", "not through this door");
     assert_eq!(server.json("DELETE", &format!("{MAPS}/a"), json!({})).await.0, 200);
 }
@@ -495,7 +503,8 @@ async fn objects_require_an_active_namespace() {
     const SHOP: &str = "/api/v1/namespaces/shop/configmaps";
     refused(server.json("POST", SHOP, map("a")).await, 404, "NotFound", "namespaces \"shop\" not found");
     let apply = "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n";
-    let (code, status, _) = server.ask("PATCH", &format!("{SHOP}/a?fieldManager=me"), APPLY, apply).await;
+    let (code, status, _) =
+        server.send_request("PATCH", &format!("{SHOP}/a?fieldManager=me"), APPLY, apply).await;
     refused((code, status), 404, "NotFound", "namespaces \"shop\" not found");
     for name in ["shop", "default", "kube-system", "kube-public"] {
         let namespace = json!({"metadata": {"name": name}, "spec": {"finalizers": ["kubernetes"]}});
@@ -505,7 +514,8 @@ async fn objects_require_an_active_namespace() {
     let (code, ending) = server.json("DELETE", "/api/v1/namespaces/shop", json!({})).await;
     assert!(code == 200 && ending["metadata"]["deletionTimestamp"].is_string(), "{ending}");
     refused(server.json("POST", SHOP, map("b")).await, 403, "Forbidden", "because it is being terminated");
-    let (_, changed, _) = server.ask("PATCH", &format!("{SHOP}/a"), MERGE, "{\"data\":{\"a\":\"2\"}}").await;
+    let (_, changed, _) =
+        server.send_request("PATCH", &format!("{SHOP}/a"), MERGE, "{\"data\":{\"a\":\"2\"}}").await;
     assert_eq!(changed["data"]["a"], "2", "what is there may be changed to the last");
     for name in ["default", "kube-system", "kube-public"] {
         let answer = server.json("DELETE", &format!("/api/v1/namespaces/{name}"), json!({})).await;
@@ -518,9 +528,10 @@ async fn apply_that_removes_the_last_finalizer_deletes_the_object() {
     let server = Server::new().await;
     let path = format!("{MAPS}/m?fieldManager=me");
     let held = "apiVersion: v1\nkind: ConfigMap\nmetadata: {finalizers: [example.com/hold]}\n";
-    assert_eq!(server.ask("PATCH", &path, APPLY, held).await.0, 201);
+    assert_eq!(server.send_request("PATCH", &path, APPLY, held).await.0, 201);
     server.json("DELETE", &format!("{MAPS}/m"), json!({})).await;
-    let (code, last, _) = server.ask("PATCH", &path, APPLY, "apiVersion: v1\nkind: ConfigMap\n").await;
+    let (code, last, _) =
+        server.send_request("PATCH", &path, APPLY, "apiVersion: v1\nkind: ConfigMap\n").await;
     assert_eq!(code, 200, "{last}");
     assert_eq!(server.get(&format!("{MAPS}/m")).await.0, 404);
 }

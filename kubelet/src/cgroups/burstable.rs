@@ -109,12 +109,12 @@ mod tests {
             for pod in 0..32 {
                 let (class, written) = (&class, &written);
                 scope.spawn(move || {
-                    let tell = |sum| {
+                    let write_shares = |sum| {
                         std::thread::yield_now();
                         *written.lock().unwrap() = sum;
                         Ok(())
                     };
-                    class.set_shares(&PodUid::new(&pod.to_string()), Some(10), tell).unwrap();
+                    class.set_shares(&PodUid::new(&pod.to_string()), Some(10), write_shares).unwrap();
                 });
             }
         });

@@ -34,8 +34,8 @@ pub struct Slices {
 impl Slices {
     /// The slices of this machine. `None` without systemd or without root.
     pub fn of_machine() -> Option<Self> {
-        let is_heard = Path::new(SYSTEMD_DIR).is_dir() && rustix::process::geteuid().is_root();
-        is_heard.then(|| Self::by(Path::new("systemctl")))
+        let has_systemd = Path::new(SYSTEMD_DIR).is_dir() && rustix::process::geteuid().is_root();
+        has_systemd.then(|| Self::by(Path::new("systemctl")))
     }
 
     fn by(systemctl: &Path) -> Self {

@@ -91,14 +91,14 @@ fn the_version_of_the_own_node_is_read_from_events_and_lists() {
     let node = |name: &str, version: &str| -> PartialNode {
         serde_json::from_value(json!({"metadata": {"name": name, "resourceVersion": version}})).unwrap()
     };
-    for (told, expected) in [
+    for (sender, expected) in [
         (Delta::Applied(node("n1", "8")), Some("8")),
         (Delta::Applied(node("n2", "8")), None),
         (all(vec![node("n2", "8"), node("n1", "9")]), Some("9")),
         (all(vec![node("n2", "8")]), None),
         (Delta::Deleted(node("n1", "8")), None),
     ] {
-        assert_eq!(version_of(&told, "n1"), expected, "{told:?}");
+        assert_eq!(version_of(&sender, "n1"), expected, "{sender:?}");
     }
 }
 
@@ -176,13 +176,13 @@ async fn published_members_are_stored_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let kept = members_file::MembersFile::under(folder.path());
     assert_eq!(kept.read().await, None);
-    let (told, heard) = tokio::sync::watch::channel(None);
-    let writing = tokio::spawn(kept.clone().write(heard));
+    let (sender, receiver) = tokio::sync::watch::channel(None);
+    let writing = tokio::spawn(kept.clone().write(receiver));
     let mut membership = Membership::new("n1");
     membership.apply(all(vec![own()]));
     let members = membership.members(None, Instant::now()).unwrap();
-    told.send_replace(Some(std::sync::Arc::new(members.clone())));
-    drop(told);
+    sender.send_replace(Some(std::sync::Arc::new(members.clone())));
+    drop(sender);
     writing.await.unwrap();
     assert_eq!(kept.read().await, Some(members));
     std::fs::write(folder.path().join("cluster/members.json"), "{").unwrap();
@@ -290,9 +290,9 @@ async fn an_invalid_kubeconfig_and_its_recovery_are_reported() {
 async fn an_event_reports_that_the_api_server_lists_other_nodes_again() {
     let (server, api) = fake::Fake::start().await;
     let list = json!({"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "n1"}}]});
-    server.always_says("fieldSelector", 200, list.clone());
-    server.says(403, None);
-    server.says(200, Some(list));
+    server.always_respond("fieldSelector", 200, list.clone());
+    server.respond(403, None);
+    server.respond(200, Some(list));
     let (access, apis) = watch::channel(Some(api));
     let (folder, outbox) = (tempfile::tempdir().unwrap(), Outbox::new());
     let reporter = || EventReporter::new("n1", outbox.clone());
@@ -343,7 +343,7 @@ fn reconnection_after_an_outage_is_reported() {
         outage.fails(at(second));
     }
     assert_eq!(outage.recovers(at(93)), Some(Duration::from_secs(73)));
-    assert_eq!(outage.recovers(at(103)), None, "it is told once");
+    assert_eq!(outage.recovers(at(103)), None, "it is reported once");
 }
 
 #[test]

@@ -56,19 +56,19 @@ impl Merge {
             }
         }
         let all_complete = |api_references: bool| {
-            let mut asked =
+            let mut sources_read =
                 self.snapshots.iter().filter(|(source, _)| (**source == SourceKind::Api) == api_references);
             let is_complete = |snapshot: &Option<Arc<Snapshot>>| {
                 snapshot.as_ref().is_some_and(|snapshot| snapshot.completeness == Completeness::Complete)
             };
-            if asked.all(|(_, snapshot)| is_complete(snapshot)) {
+            if sources_read.all(|(_, snapshot)| is_complete(snapshot)) {
                 Completeness::Complete
             } else {
                 Completeness::Incomplete
             }
         };
-        let is_unasked = |source: &SourceKind| !self.snapshots.contains_key(source);
-        sum.now.unconfigured = SourceKind::ALL.into_iter().filter(is_unasked).collect();
+        let is_not_requested = |source: &SourceKind| !self.snapshots.contains_key(source);
+        sum.now.unconfigured = SourceKind::ALL.into_iter().filter(is_not_requested).collect();
         sum.now.completeness = all_complete(false);
         sum.now.api_completeness = all_complete(true);
         let now = sum.finish();

@@ -175,9 +175,9 @@ fn config_maps_of_two_sources_are_separate_and_pods_with_one_name_conflict() {
     // Of two pods with the same name only one is desired; the other is a name conflict.
     let now = merge.put(snapshot(SourceKind::Api, &["api web 3"]));
     assert_eq!((shown(&now).0.as_str(), now.problems.len()), ("web-n@a conf@a", 0));
-    let told: Vec<(&str, &str)> =
+    let reported: Vec<(&str, &str)> =
         now.name_conflicts.iter().map(|(uid, (_, origin))| (uid.as_str(), &**origin)).collect();
-    assert_eq!(told, [("3", "a")]);
+    assert_eq!(reported, [("3", "a")]);
     let now = merge.put(snapshot(SourceKind::File, &["a conf"]));
     assert_eq!((shown(&now).0.as_str(), now.name_conflicts.len()), ("web-n@api conf@a", 0));
 }

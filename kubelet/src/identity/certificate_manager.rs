@@ -65,7 +65,7 @@ pub struct CertificateManager {
     pub(super) judged: Option<Arc<Authorities>>,
     pub(super) issuer_status: IssuerStatus,
     /// When the cluster info is read again.
-    pub(super) ask_at: Instant,
+    pub(super) retry_at: Instant,
     /// Whether an API server has answered a request of this node.
     pub(super) is_access_checked: bool,
     /// Consecutive failures.
@@ -123,7 +123,7 @@ impl CertificateManager {
             authorities: shared.authorities.subscribe(),
             judged: None,
             issuer_status: IssuerStatus::Good,
-            ask_at: Instant::now(),
+            retry_at: Instant::now(),
             is_access_checked: false,
             failures: 0,
             share: random_share(),
@@ -243,7 +243,7 @@ impl CertificateManager {
                 timing::cluster_info_delay(&new, random_share()).min(timing::CLUSTER_INFO_RETRY)
             }
         };
-        self.ask_at = Instant::now() + pause;
+        self.retry_at = Instant::now() + pause;
         self.issuer_status = IssuerStatus::Good;
         // If the node must bootstrap again, it uses the access that it has learned since.
         self.found = None;
@@ -265,7 +265,7 @@ impl CertificateManager {
     }
 
     /// Requests a certificate with a CSR, or checks the existing CSR.
-    pub(super) async fn ask(
+    pub(super) async fn request_certificate(
         &mut self,
         known: ClusterAccess,
         wanted: &CertificateRequest,

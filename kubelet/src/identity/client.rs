@@ -77,12 +77,12 @@ impl CertificateManager {
         });
         if now < due {
             self.check_access(access).await.map_err(|error| self.with_files(error))?;
-            let asked_again = now.saturating_add(self.ask_at.saturating_duration_since(Instant::now()));
-            return Ok(Step::Sleep(asked_again.unwrap_or(due).min(due)));
+            let next_request = now.saturating_add(self.retry_at.saturating_duration_since(Instant::now()));
+            return Ok(Step::Sleep(next_request.unwrap_or(due).min(due)));
         }
         let wanted = CertificateRequest::client(held.facts.common_name.clone());
-        let asked = self.ask(access, &wanted, Some(&held)).await;
-        asked.map_err(|error| self.with_files(error))
+        let requested = self.request_certificate(access, &wanted, Some(&held)).await;
+        requested.map_err(|error| self.with_files(error))
     }
 
     /// Requests the first certificate, or one that replaces an unusable certificate.
@@ -94,9 +94,9 @@ impl CertificateManager {
         let (access, prefix) = self.bootstrap_access(known).await?;
         let user = format!("{prefix}{}", self.settings.node);
         let wanted = CertificateRequest::client(user);
-        let asked = self.ask(access.clone(), &wanted, held.as_deref()).await;
+        let requested = self.request_certificate(access.clone(), &wanted, held.as_deref()).await;
         let step =
-            asked.map_err(|error| self.with_user_remedy(self.with_files(error), &access.credentials))?;
+            requested.map_err(|error| self.with_user_remedy(self.with_files(error), &access.credentials))?;
         if matches!(step, Step::Issued(_)) && self.settings.cluster.bootstrap.is_some() {
             self.write(&access).await?;
         }

@@ -38,14 +38,14 @@ impl CertificateManager {
         held: &Certificate,
         now: Timestamp,
     ) -> Result<ClusterAccess, ApiError> {
-        if Instant::now() < self.ask_at {
+        if Instant::now() < self.retry_at {
             return Ok(known);
         }
         let servers = known.servers.clone();
-        let asked = discovery::refetch(&servers, &known.authority).await;
+        let fetched = discovery::refetch(&servers, &known.authority).await;
         let soon = |pause: Duration| pause.min(timing::CLUSTER_INFO_RETRY);
         let pause = timing::cluster_info_delay(held, random_share());
-        let pause = match &asked {
+        let pause = match &fetched {
             Ok(_) => pause,
             // A stock API server does not serve cluster info.
             Err(error) if has_no_cluster_info(error) => pause,
@@ -55,7 +55,7 @@ impl CertificateManager {
             // Other requests to this server would fail too.
             Err(error) => return Err(self.with_files(error.clone())),
         };
-        let (known, pause) = match asked {
+        let (known, pause) = match fetched {
             // If the kubeconfig could not be written, the next turn reads the cluster info again.
             Ok(info) => match self.adopt_cluster_info(known, info, &servers).await? {
                 Adoption::Confirmed(known, _) => (known, pause),
@@ -68,7 +68,7 @@ impl CertificateManager {
                 (known, pause)
             }
         };
-        self.ask_at = Instant::now() + pause;
+        self.retry_at = Instant::now() + pause;
         Ok(known)
     }
 
@@ -78,12 +78,12 @@ impl CertificateManager {
         &mut self,
         known: ClusterAccess,
         info: ClusterInfo,
-        asked: &[String],
+        fetched: &[String],
     ) -> Result<Adoption, ApiError> {
         let invalid = |why| ApiError::invalid(format!("the cluster info of {PATH}"), why);
         let (info, updated) = match known.updated_by(&info).map_err(invalid)? {
             None => (info, None),
-            Some(_) => match discovery::confirm(&known, info, asked).await {
+            Some(_) => match discovery::confirm(&known, info, fetched).await {
                 Ok(info) => {
                     let updated = known.updated_by(&info).map_err(invalid)?;
                     (info, updated)

@@ -71,14 +71,14 @@ pub async fn refetch(servers: &[String], authority: &[u8]) -> Result<ClusterInfo
 pub async fn confirm(
     known: &ClusterAccess,
     info: ClusterInfo,
-    asked: &[String],
+    servers_tried: &[String],
 ) -> Result<ClusterInfo, ApiError> {
     let invalid = |why| ApiError::invalid("the cluster info", why);
     let wanted = info.authorities().map_err(invalid)?;
     let active_authorities = known.active_authorities().map_err(invalid)?;
     let believed = certificate::certificates(&known.authority).map_err(invalid)?;
-    let others = info.servers.iter().filter(|server| !asked.contains(server));
-    let all: Vec<String> = asked.iter().chain(others).cloned().collect();
+    let others = info.servers.iter().filter(|server| !servers_tried.contains(server));
+    let all: Vec<String> = servers_tried.iter().chain(others).cloned().collect();
     let brings_authorities =
         wanted.now.iter().chain(&wanted.retiring).any(|authority| !believed.contains(authority));
     let mut confirmations = Vec::new();
@@ -86,7 +86,7 @@ pub async fn confirm(
         confirmations.push(("the new CAs", wanted.now.clone(), all.clone()));
     }
     // If only servers are new, the masters may have moved to them.
-    let known = if brings_authorities { asked.to_vec() } else { all };
+    let known = if brings_authorities { servers_tried.to_vec() } else { all };
     confirmations.push(("the known CAs that are not retiring", active_authorities, known));
     let mut confirmed = info;
     for (trusted_cas, authorities, servers) in confirmations {

@@ -18,8 +18,8 @@ impl CertificateManager {
         let now = Timestamp::now();
         // Only our own masters serve cluster info. A stock cluster signs no serving certificate before a user approves
         // it.
-        let is_asked = self.settings.cluster.serving || self.authorities.borrow().is_some();
-        let client = self.client.borrow_and_update().clone().filter(|_| is_asked);
+        let is_needed = self.settings.cluster.serving || self.authorities.borrow().is_some();
+        let client = self.client.borrow_and_update().clone().filter(|_| is_needed);
         let Some(client) = client.filter(|client| !client.is_over(now)) else { return Ok(Step::Idle) };
         let files = self.files.clone();
         let Some(known) = disk::run(move || files.known()).await? else { return Ok(Step::Idle) };
@@ -44,9 +44,13 @@ impl CertificateManager {
                 return Ok(Step::Sleep(due));
             }
         }
-        let asked = self
-            .ask(known.with_credentials(Credentials::Certificate(client)), &wanted, held.as_deref())
+        let requested = self
+            .request_certificate(
+                known.with_credentials(Credentials::Certificate(client)),
+                &wanted,
+                held.as_deref(),
+            )
             .await;
-        asked.map_err(|error| self.with_files(error))
+        requested.map_err(|error| self.with_files(error))
     }
 }

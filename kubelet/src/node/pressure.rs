@@ -194,7 +194,7 @@ mod tests {
         let mut pressures = Pressures::default();
         let short = Available { memory: Some(0), ..ENOUGH };
         let begun = Instant::now();
-        for (available, seconds, is_told) in [
+        for (available, seconds, is_reported) in [
             (ENOUGH, 0, false),
             (short, 1, true),
             (ENOUGH, 2, true),
@@ -205,7 +205,7 @@ mod tests {
             (short, 1000, true),
         ] {
             let states = pressures.update(&available, begun + Duration::from_secs(seconds));
-            assert_eq!(states[0], (Pressure::Memory, is_told), "{seconds}");
+            assert_eq!(states[0], (Pressure::Memory, is_reported), "{seconds}");
         }
     }
 

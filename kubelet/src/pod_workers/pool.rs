@@ -284,7 +284,7 @@ impl PodWorkers {
     fn report_name_conflicts(&mut self, desired: &Desired) {
         for uid in self.name_conflicts.keys().filter(|uid| !desired.name_conflicts.contains_key(*uid)) {
             if !desired.pods.contains_key(uid) && !self.workers.contains_key(uid) {
-                self.deps.outbox.tell_cluster(uid, &Report::Gone);
+                self.deps.outbox.report_to_cluster(uid, &Report::Gone);
             }
         }
         self.name_conflicts.retain(|uid, _| desired.name_conflicts.contains_key(uid));
@@ -295,13 +295,13 @@ impl PodWorkers {
             }
             self.name_conflicts.insert(uid.clone(), pod.is_terminating());
             if pod.is_terminating() {
-                self.deps.outbox.tell_cluster(uid, &Report::Gone);
+                self.deps.outbox.report_to_cluster(uid, &Report::Gone);
                 continue;
             }
             let message = format!(
                 "a local pod of this node has the same name, from {origin}: delete this one, or rename one of them"
             );
-            self.deps.outbox.tell_cluster(uid, &failed(pod, POD_NAME_IN_USE, &message));
+            self.deps.outbox.report_to_cluster(uid, &failed(pod, POD_NAME_IN_USE, &message));
             self.deps.outbox.note(About::pod(&pod.pod), Severity::Warning, POD_NAME_IN_USE, message);
         }
     }

@@ -28,14 +28,14 @@ impl StorageMonitor {
             return None;
         }
         let (deps, uid, pod) = (deps.clone(), uid.clone(), pod.clone());
-        let (said, limit_exceeded) = watch::channel(None);
+        let (sender, limit_exceeded) = watch::channel(None);
         let task = OwnedTask::spawn(async move {
             loop {
                 tokio::time::sleep(EVERY).await;
                 match deps.volumes.usage(&uid, &pod).await {
                     Ok(usage) => {
                         if let Some(limit_exceeded) = usage.iter().find_map(exceeds) {
-                            let _ = said.send(Some(limit_exceeded));
+                            let _ = sender.send(Some(limit_exceeded));
                             return;
                         }
                     }

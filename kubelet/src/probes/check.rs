@@ -82,7 +82,7 @@ impl Check {
 pub(super) async fn connect_tcp(address: &Address, timeout: Duration) -> Outcome {
     match tokio::time::timeout(timeout, address.connect()).await {
         Ok(Ok(_connection)) => Outcome::Success,
-        Ok(Err(said)) => Outcome::Failure(said),
+        Ok(Err(message)) => Outcome::Failure(message),
         Err(_) => Outcome::Failure(format!("dial tcp {address}: i/o timeout")),
     }
 }

@@ -42,7 +42,7 @@ pub async fn http_notify(
     match Get::new(action, ports, ip, &LIFECYCLE_USER_AGENT) {
         Ok(get) => match get.run(timeout).await {
             Ok(_) => Outcome::Success,
-            Err(said) => Outcome::Failure(said),
+            Err(message) => Outcome::Failure(message),
         },
         Err(why) => Outcome::Unknown(why),
     }

@@ -150,7 +150,7 @@ impl Get {
 /// and events are not.
 pub(super) fn judge(answer: Result<Answer, String>) -> Outcome {
     match answer {
-        Err(said) => Outcome::Failure(said),
+        Err(message) => Outcome::Failure(message),
         Ok(answer) => match answer.status {
             200..300 => Outcome::Success,
             300..400 => {

@@ -167,12 +167,12 @@ impl ProbeWorker {
         let kind = super::name(self.kind);
         let (reason, message) = match outcome {
             Outcome::Success => return last_error.clear(),
-            Outcome::Warning(said) => ("ProbeWarning", format!("{kind} probe warning: {said}")),
-            Outcome::Failure(said) => ("Unhealthy", format!("{kind} probe failed: {said}")),
-            Outcome::Unknown(said) if said == last_error => return,
-            Outcome::Unknown(said) => {
-                said.clone_into(last_error);
-                ("Unhealthy", format!("{kind} probe errored and resulted in unknown state: {said}"))
+            Outcome::Warning(output) => ("ProbeWarning", format!("{kind} probe warning: {output}")),
+            Outcome::Failure(output) => ("Unhealthy", format!("{kind} probe failed: {output}")),
+            Outcome::Unknown(output) if output == last_error => return,
+            Outcome::Unknown(output) => {
+                output.clone_into(last_error);
+                ("Unhealthy", format!("{kind} probe errored and resulted in unknown state: {output}"))
             }
         };
         self.shared.outbox.note(self.about.clone(), Severity::Warning, reason, message);

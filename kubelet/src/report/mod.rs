@@ -161,14 +161,14 @@ impl Outbox {
     }
 
     /// Reports a pod only to the API server, because another pod has its name on the node.
-    pub fn tell_cluster(&self, uid: &PodUid, report: &Report) {
+    pub fn report_to_cluster(&self, uid: &PodUid, report: &Report) {
         if let Some(reports) = self.copied.get() {
             reports.put(uid, report);
         }
     }
 
     pub fn report(&self, uid: PodUid, report: Report) {
-        self.tell_cluster(&uid, &report);
+        self.report_to_cluster(&uid, &report);
         self.lock().reports.insert(uid, report);
         self.arrived.notify_one();
     }

@@ -146,8 +146,8 @@ mod tests {
             if let Some(who) = who {
                 request.extensions_mut().insert(who);
             }
-            let said = deny_reason(&request).map(|(code, why)| (code.as_u16(), why));
-            assert_eq!(said, expected, "{method} {path}");
+            let denial = deny_reason(&request).map(|(code, why)| (code.as_u16(), why));
+            assert_eq!(denial, expected, "{method} {path}");
         }
     }
 }

@@ -72,7 +72,7 @@ pub async fn forward(
     let shown = ServedPod::find(context.status_manager.store(), &target.namespace, &target.pod)?;
     let idle = context.streaming_idle;
     let to = Destination { runtime: context.runtime, pod: shown.network()?, idle };
-    if Upgrade::is_asked(&parts.headers) {
+    if Upgrade::is_requested(&parts.headers) {
         let upgrade = Upgrade::read(&mut parts, port_forward::PROTOCOLS)?;
         return Ok(upgrade.serve(port_forward::admit, idle, move |session| spdy::forward(session, to)));
     }

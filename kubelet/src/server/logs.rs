@@ -46,23 +46,28 @@ pub async fn container_logs(
     Path((namespace, pod, container)): Path<(String, String, String)>,
     Query(query): Query<Pairs>,
 ) -> Result<Response, Status> {
-    let asked = LogQuery { container: Some(container), ..LogQuery::read(&query, Timestamp::now())? };
-    answer(&context, &namespace, &pod, asked).await
+    let query_options = LogQuery { container: Some(container), ..LogQuery::read(&query, Timestamp::now())? };
+    answer(&context, &namespace, &pod, query_options).await
 }
 
-async fn answer(context: &Context, namespace: &str, pod: &str, asked: LogQuery) -> Result<Response, Status> {
+async fn answer(
+    context: &Context,
+    namespace: &str,
+    pod: &str,
+    query_options: LogQuery,
+) -> Result<Response, Status> {
     let shown = ServedPod::find(context.status_manager.store(), namespace, pod)?;
-    let container = shown.choose(asked.container.as_deref())?;
-    let id = shown.with_log(&container, asked.previous)?;
+    let container = shown.choose(query_options.container.as_deref())?;
+    let id = shown.with_log(&container, query_options.previous)?;
     let options = LogOptions {
-        follow: asked.follow,
-        tail: asked.tail,
-        since: asked.since,
+        follow: query_options.follow,
+        tail: query_options.tail,
+        since: query_options.since,
         until: None,
-        timestamps: asked.timestamps,
+        timestamps: query_options.timestamps,
     };
     let log = context.runtime.logs(&id, &options).await.map_err(refused)?;
-    let body = Body::from_stream(pieces(log, asked.only, asked.limit_bytes));
+    let body = Body::from_stream(pieces(log, query_options.only, query_options.limit_bytes));
     Ok(([(header::CONTENT_TYPE, "text/plain")], body).into_response())
 }
 
@@ -104,27 +109,27 @@ fn pieces(
 
 impl LogQuery {
     fn read(query: &Pairs, now: Timestamp) -> Result<Self, Status> {
-        let mut asked = Self::default();
+        let mut query_options = Self::default();
         let mut since_seconds = None;
         for (name, value) in query {
             match name.as_str() {
-                "follow" => asked.follow = query_switch(value),
-                "previous" => asked.previous = query_switch(value),
-                "timestamps" => asked.timestamps = query_switch(value),
+                "follow" => query_options.follow = query_switch(value),
+                "previous" => query_options.previous = query_switch(value),
+                "timestamps" => query_options.timestamps = query_switch(value),
                 // An empty value is treated as absent.
                 _ if value.is_empty() => {}
-                "container" => asked.container = Some(value.clone()),
-                "tailLines" => asked.tail = Some(number(name, value, 0)?),
-                "tail" if value == "all" => asked.tail = None,
-                "limitBytes" => asked.limit_bytes = Some(number(name, value, 1)?),
+                "container" => query_options.container = Some(value.clone()),
+                "tailLines" => query_options.tail = Some(number(name, value, 0)?),
+                "tail" if value == "all" => query_options.tail = None,
+                "limitBytes" => query_options.limit_bytes = Some(number(name, value, 1)?),
                 "sinceSeconds" => since_seconds = Some(number(name, value, 1)?),
                 "sinceTime" => {
                     let since =
                         value.parse().map_err(|_| invalid(name, value, "must be a time in RFC 3339"))?;
-                    asked.since = Some(since);
+                    query_options.since = Some(since);
                 }
                 "stream" => {
-                    asked.only = match value.as_str() {
+                    query_options.only = match value.as_str() {
                         "All" => None,
                         "Stdout" => Some(Stream::Stdout),
                         "Stderr" => Some(Stream::Stderr),
@@ -134,11 +139,11 @@ impl LogQuery {
                 _ => {}
             }
         }
-        if asked.only.is_some() && asked.tail.is_some() {
+        if query_options.only.is_some() && query_options.tail.is_some() {
             return Err(invalid("tailLines", "", "cannot be combined with stream"));
         }
         if let Some(seconds) = since_seconds {
-            if asked.since.is_some() {
+            if query_options.since.is_some() {
                 return Err(invalid(
                     "sinceSeconds",
                     "",
@@ -146,9 +151,9 @@ impl LogQuery {
                 ));
             }
             let ago = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
-            asked.since = Some(now.checked_sub(ago).unwrap_or(Timestamp::UNIX_EPOCH));
+            query_options.since = Some(now.checked_sub(ago).unwrap_or(Timestamp::UNIX_EPOCH));
         }
-        Ok(asked)
+        Ok(query_options)
     }
 }
 

@@ -37,7 +37,7 @@ pub fn process(streams: Streams) -> Process {
             None => Box::new(tokio::io::empty()),
         },
         sizes: sizes(resize).boxed(),
-        output_sink: Box::pin(unfold(outputs, Outputs::tell)),
+        output_sink: Box::pin(unfold(outputs, Outputs::send_output)),
         gone: Box::pin(gone(session)),
     }
 }
@@ -136,8 +136,8 @@ struct Outputs {
 }
 
 impl Outputs {
-    async fn tell(mut self, said: ProcessOutput) -> Result<Self, Gone> {
-        let (stream, bytes) = match said {
+    async fn send_output(mut self, process_output: ProcessOutput) -> Result<Self, Gone> {
+        let (stream, bytes) = match process_output {
             ProcessOutput::Stdout(bytes) => (self.stdout.as_mut(), bytes),
             ProcessOutput::Stderr(bytes) => (self.stderr.as_mut(), bytes),
             ProcessOutput::Ended(status) => {

@@ -33,7 +33,7 @@ impl Upgrade {
     /// # Errors
     /// If the request asks for no upgrade, or for no supported protocol.
     pub async fn of_process(parts: &mut Parts) -> Result<Self, Refused> {
-        if spdy::Upgrade::is_asked(&parts.headers) {
+        if spdy::Upgrade::is_requested(&parts.headers) {
             return Ok(Self::Spdy(spdy::Upgrade::read(parts, exec::PROTOCOLS)?));
         }
         Ok(Self::WebSocket(websocket::upgrade(parts, &websocket::OF_PROCESSES).await?))

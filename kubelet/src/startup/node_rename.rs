@@ -118,14 +118,14 @@ mod tests {
         };
         let (up, down) = (true, false);
         let here = ["a", "b", "c"].into_iter().map(PodUid::new).collect();
-        for (listed, said) in [
+        for (listed, expected) in [
             (vec![of("a", up), of("a", down)], "1 of its pods still runs"),
             (vec![of("a", up), of("of another directory", up)], "1 of its pods still runs"),
             (vec![of("a", up), of("b", up), of("b", up), of("c", down)], "2 of its pods still run"),
             (vec![of("a", down), of("a", down)], "1 of its pods is left in the engine and does not run"),
             (vec![of("a", down), of("b", down)], "2 of its pods are left in the engine and do not run"),
         ] {
-            assert_eq!(what_is_left(&listed, &here).as_deref(), Some(said));
+            assert_eq!(what_is_left(&listed, &here).as_deref(), Some(expected));
         }
         assert_eq!(what_is_left(&[of("of another directory", up)], &here), None);
         assert_eq!(what_is_left(&[], &here), None);
@@ -139,7 +139,7 @@ mod tests {
         let gone = folder.path().join("gone");
         keep(&gone, "new", None).unwrap();
         let why = keep(&gone, "new", Some("old")).unwrap_err().to_string();
-        let says_all = [&*gone.to_string_lossy(), "node new", "--hostname-override old"];
-        assert!(says_all.iter().all(|said| why.contains(said)), "{why}");
+        let has_all_words = [&*gone.to_string_lossy(), "node new", "--hostname-override old"];
+        assert!(has_all_words.iter().all(|expected| why.contains(expected)), "{why}");
     }
 }

@@ -135,9 +135,9 @@ impl<'a> Content<'a> {
 
     /// Adds a token. If all containers have the same user, that user can read it. Otherwise the pod's group can, if
     /// there is one.
-    pub fn token(&mut self, asked: &ServiceAccountTokenProjection) -> Result<(), String> {
+    pub fn token(&mut self, projection: &ServiceAccountTokenProjection) -> Result<(), String> {
         let VolumeInput { uid, pod, references, .. } = *self.input;
-        let held = references.tokens.get(&TokenKey::new(uid.as_str(), asked));
+        let held = references.tokens.get(&TokenKey::new(uid.as_str(), projection));
         let Some(given) = held.and_then(|token| token.status.as_ref()?.token.as_ref()) else {
             let spec = pod.spec.as_ref();
             let account = spec.and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
@@ -147,9 +147,9 @@ impl<'a> Content<'a> {
             ));
         };
         let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
-        let user = asked.user.or(self.default_user).or_else(|| only_user(pod));
+        let user = projection.user.or(self.default_user).or_else(|| only_user(pod));
         let is_closed = user.is_some() || context.is_some_and(|context| context.fs_group.is_some());
-        self.put(&asked.path, given.as_bytes(), is_closed.then_some(TOKEN_MODE), user, true)
+        self.put(&projection.path, given.as_bytes(), is_closed.then_some(TOKEN_MODE), user, true)
     }
 
     fn put(

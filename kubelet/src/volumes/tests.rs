@@ -393,7 +393,7 @@ async fn usage_of_empty_dirs_is_measured() {
     fixture.volumes.empty(&fixture.uid).await.unwrap();
     assert_eq!(fixture.volumes.usage(&fixture.uid, &fixture.pod).await.unwrap()[0].used_bytes, 0);
     fixture.mount().await.unwrap();
-    assert!(fixture.volume("empty-dir", "a").is_dir(), "an edited pod finds it made anew");
+    assert!(fixture.volume("empty-dir", "a").is_dir(), "an edited pod gets a new volume");
 }
 
 fn bound(spec: Value, provisioner: &str) -> ClaimState {

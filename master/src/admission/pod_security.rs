@@ -66,10 +66,10 @@ mod tests {
 
     use super::*;
 
-    fn told(labels: Value) -> Vec<String> {
+    fn messages(labels: Value) -> Vec<String> {
         let namespace = json!({"metadata": {"name": "shop", "labels": labels}});
-        let told = faults(namespace.as_object().unwrap());
-        told.into_iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+        let messages = faults(namespace.as_object().unwrap());
+        messages.into_iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
     }
 
     #[test]
@@ -78,25 +78,28 @@ mod tests {
             let label = format!("{PREFIX}/{mode}");
             let version = format!("{label}-version");
             for level in LEVELS {
-                assert_eq!(told(json!({&label: level})), Vec::<String>::new());
+                assert_eq!(messages(json!({&label: level})), Vec::<String>::new());
             }
             for wrong in ["bogus", "", "Restricted", "none"] {
                 let why = "must be one of privileged, baseline, restricted";
                 let expected = format!("metadata.labels[{label}]: Invalid value: \"{wrong}\": {why}");
-                assert_eq!(told(json!({&label: wrong})), [expected]);
+                assert_eq!(messages(json!({&label: wrong})), [expected]);
             }
             for right in ["latest", "v1.0", "v1.36", "v1.100"] {
-                assert_eq!(told(json!({&version: right})), Vec::<String>::new(), "{right}");
+                assert_eq!(messages(json!({&version: right})), Vec::<String>::new(), "{right}");
             }
             for wrong in ["", "1.36", "v1", "v1.", "v1.01", "v1.+1", "v2.0", "v1.36.0", "v1.99999999999"] {
                 let expected = format!(
                     "metadata.labels[{version}]: Invalid value: \"{wrong}\": must be \"latest\" or \"v1.x\""
                 );
-                assert_eq!(told(json!({&version: wrong})), [expected]);
+                assert_eq!(messages(json!({&version: wrong})), [expected]);
             }
         }
-        assert_eq!(told(json!({"a": "b", "pod-security.kubernetes.io/other": "x"})), Vec::<String>::new());
-        let all = told(
+        assert_eq!(
+            messages(json!({"a": "b", "pod-security.kubernetes.io/other": "x"})),
+            Vec::<String>::new()
+        );
+        let all = messages(
             json!({"pod-security.kubernetes.io/warn": "x", "pod-security.kubernetes.io/enforce-version": "y"}),
         );
         assert_eq!(all.len(), 2);

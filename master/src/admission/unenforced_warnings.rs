@@ -53,7 +53,7 @@ impl Admission for UnenforcedWarnings {
         if attempt.is_of("namespaces") {
             namespace_warning(&attempt.object, attempt.old)
                 .into_iter()
-                .for_each(|told| attempt.warnings.push(told));
+                .for_each(|warning| attempt.warnings.push(warning));
         } else if WEBHOOKS.iter().any(|kind| attempt.is_of(kind)) && has_webhooks(&attempt.object) {
             attempt.warnings.push(
                 "webhooks: this master does not call webhooks yet: objects are written without being checked or \
@@ -79,7 +79,7 @@ mod tests {
             let labels = if level.is_empty() { json!({"a": "b"}) } else { json!({"a": "b", ENFORCE: level}) };
             json!({"metadata": {"name": "shop", "labels": labels}}).as_object().unwrap().clone()
         };
-        for (old, new, is_told) in [
+        for (old, new, is_reported) in [
             (None, "", false),
             (None, PRIVILEGED, false),
             (None, "baseline", true),
@@ -88,9 +88,9 @@ mod tests {
             (Some("restricted"), "restricted", false),
             (Some("restricted"), "", false),
         ] {
-            let told = namespace_warning(&namespace(new), old.map(namespace).as_ref());
-            assert_eq!(told.is_some(), is_told, "{old:?} {new}: {told:?}");
-            assert!(told.is_none_or(|told| told.contains(new)));
+            let warning = namespace_warning(&namespace(new), old.map(namespace).as_ref());
+            assert_eq!(warning.is_some(), is_reported, "{old:?} {new}: {warning:?}");
+            assert!(warning.is_none_or(|warning| warning.contains(new)));
         }
         for odd in [json!({}), json!({"metadata": 5}), json!({"metadata": {"labels": {ENFORCE: 7}}})] {
             assert_eq!(namespace_warning(odd.as_object().unwrap(), None), None, "{odd}");

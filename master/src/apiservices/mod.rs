@@ -139,7 +139,7 @@ async fn apply(client: &Client, step: Step) -> Result<(), Error> {
         Step::Delete(name) => return client.delete(&API_SERVICE, "", &name, &DeleteOptions::default()).await,
     };
     match plan::with_available_condition(&written, Timestamp::now()) {
-        Some(told) => client.update(&API_SERVICE, "status", told).await.map(drop),
+        Some(with_status) => client.update(&API_SERVICE, "status", with_status).await.map(drop),
         None => Ok(()),
     }
 }

@@ -128,13 +128,13 @@ pub fn with_available_condition(found: &Json, now: Timestamp) -> Option<Json> {
     if status.conditions.of_type(AVAILABLE).is_some_and(Condition::is_true) {
         return None;
     }
-    let mut told = found.clone();
+    let mut updated = found.clone();
     let condition = json!({
         "type": AVAILABLE, "status": "True", "reason": "Local", "message": "Local APIServices are always available",
         "lastTransitionTime": api::time::seconds(now),
     });
-    told.insert("status".to_owned(), json!({"conditions": [condition]}));
-    Some(told)
+    updated.insert("status".to_owned(), json!({"conditions": [condition]}));
+    Some(updated)
 }
 
 fn repair(found: &Json, wanted: &Value, now: Timestamp) -> Option<Step> {
@@ -225,7 +225,7 @@ mod tests {
         edited["spec"]["versionPriority"] = 7.into();
         assert_eq!(planned(&of, &[edited.clone()], false), [Step::Update(right)]);
         edited["metadata"]["labels"] = json!({});
-        assert_eq!(planned(&of, &[edited], false), [], "somebody else's");
+        assert_eq!(planned(&of, &[edited], false), [], "managed by another client");
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn csr_of_the_kubelet_on_the_master_is_approved_by_every_approving_policy() {
 #[test]
 fn csr_of_a_new_node_is_decided_by_the_policy() {
     use ApprovalPolicy::{Allowlist, AlwaysReject, InsecureAlwaysApprove, Queue, Token, Webhook};
-    let nobody = join("system:anonymous", &["system:unauthenticated"]);
+    let anonymous = join("system:anonymous", &["system:unauthenticated"]);
     let token = join("system:bootstrap:abcdef", &["system:bootstrappers", "system:authenticated"]);
     let bound = |node: &str| {
         let group = format!("system:bootstrappers:node:{node}");
@@ -84,34 +84,34 @@ fn csr_of_a_new_node_is_decided_by_the_policy() {
     };
     let pretender = join("system:bootstrap:abcdef", &["dev"]);
     for (policy, listed, join, expected) in [
-        (AlwaysReject, &[][..], &nobody, "deny"),
+        (AlwaysReject, &[][..], &anonymous, "deny"),
         (AlwaysReject, &[], &token, "deny"),
-        (Queue, &[], &nobody, "wait"),
-        (InsecureAlwaysApprove, &[], &nobody, "approve"),
-        (Allowlist, &[], &nobody, "deny"),
-        (Allowlist, &["10.0.0.0/8"], &nobody, "approve"),
-        (Allowlist, &["10.0.0.7/32"], &nobody, "approve"),
-        (Allowlist, &["0.0.0.0/0"], &nobody, "approve"),
-        (Allowlist, &["::/0"], &nobody, "deny"),
-        (Allowlist, &["10.0.0.8/29"], &nobody, "deny"),
-        (Allowlist, &["n1"], &nobody, "approve"),
-        (Allowlist, &["n*"], &nobody, "approve"),
-        (Allowlist, &["*"], &nobody, "approve"),
-        (Allowlist, &["n", "n11", "*2", "n1*1"], &nobody, "deny"),
-        (Allowlist, &["n1", "10.1.0.0/16"], &nobody, "deny"),
-        (Allowlist, &["n2", "10.0.0.0/16"], &nobody, "deny"),
-        (Allowlist, &["n2", "n1", "10.1.0.0/16", "10.0.0.0/16"], &nobody, "approve"),
-        (Token, &[], &nobody, "deny"),
+        (Queue, &[], &anonymous, "wait"),
+        (InsecureAlwaysApprove, &[], &anonymous, "approve"),
+        (Allowlist, &[], &anonymous, "deny"),
+        (Allowlist, &["10.0.0.0/8"], &anonymous, "approve"),
+        (Allowlist, &["10.0.0.7/32"], &anonymous, "approve"),
+        (Allowlist, &["0.0.0.0/0"], &anonymous, "approve"),
+        (Allowlist, &["::/0"], &anonymous, "deny"),
+        (Allowlist, &["10.0.0.8/29"], &anonymous, "deny"),
+        (Allowlist, &["n1"], &anonymous, "approve"),
+        (Allowlist, &["n*"], &anonymous, "approve"),
+        (Allowlist, &["*"], &anonymous, "approve"),
+        (Allowlist, &["n", "n11", "*2", "n1*1"], &anonymous, "deny"),
+        (Allowlist, &["n1", "10.1.0.0/16"], &anonymous, "deny"),
+        (Allowlist, &["n2", "10.0.0.0/16"], &anonymous, "deny"),
+        (Allowlist, &["n2", "n1", "10.1.0.0/16", "10.0.0.0/16"], &anonymous, "approve"),
+        (Token, &[], &anonymous, "deny"),
         (Token, &[], &pretender, "deny"),
         (Token, &[], &token, "approve"),
         (Token, &[], &bound("n1"), "approve"),
         (Token, &[], &bound("n2"), "deny"),
-        (Webhook, &[], &nobody, "ask"),
+        (Webhook, &[], &anonymous, "ask"),
     ] {
         let verdict = decide(&*by(policy, listed), join, &NodeFacts::default());
         assert_eq!(word(&verdict), expected, "{policy:?} {listed:?} {join:?}: {verdict:?}");
     }
-    let lost = JoinRequest { peer: None, ..nobody };
+    let lost = JoinRequest { peer: None, ..anonymous };
     assert_eq!(word(&decide(&*by(Allowlist, &["0.0.0.0/0"]), &lost, &NodeFacts::default())), "deny");
 }
 
@@ -190,8 +190,8 @@ fn csr_for_a_taken_name_waits_for_manual_approval() {
 #[test]
 fn webhook_response_decides_the_csr() {
     let policy = by(ApprovalPolicy::Webhook, &[]);
-    let nobody = join("system:anonymous", &["system:unauthenticated"]);
-    let webhook_review = webhook_review(&nobody, "UEVN");
+    let anonymous = join("system:anonymous", &["system:unauthenticated"]);
+    let webhook_review = webhook_review(&anonymous, "UEVN");
     assert_eq!((&webhook_review["node"], &webhook_review["peerAddress"]), (&json!("n1"), &json!("10.0.0.7")));
     for (answer, expected) in [
         (json!({"decision": "Approve"}), "approve"),
@@ -204,7 +204,7 @@ fn webhook_response_decides_the_csr() {
         assert_eq!(word(&webhook_verdict(&answer)), expected, "{answer}");
     }
     let taken = NodeFacts { exists: true, ..NodeFacts::default() };
-    let verdict = apply_rules(&*policy, webhook_verdict(&json!({"decision": "Approve"})), &nobody, &taken);
+    let verdict = apply_rules(&*policy, webhook_verdict(&json!({"decision": "Approve"})), &anonymous, &taken);
     assert_eq!(word(&verdict), "wait");
 }
 

@@ -30,7 +30,7 @@ pub async fn fetch(data_dir: &Path, file: &Path) -> anyhow::Result<String> {
             file.display()
         );
     }
-    let response = ask(data_dir, PATH).await?;
+    let response = send_request(data_dir, PATH).await?;
     let revision =
         response.headers().get(REVISION).and_then(|value| value.to_str().ok()).unwrap_or("?").to_owned();
     let partial = partial(file);
@@ -52,7 +52,7 @@ pub async fn fetch(data_dir: &Path, file: &Path) -> anyhow::Result<String> {
 }
 
 /// Sends a POST request to the socket of the running master.
-pub(super) async fn ask(data_dir: &Path, of: &str) -> anyhow::Result<Response<Body>> {
+pub(super) async fn send_request(data_dir: &Path, of: &str) -> anyhow::Result<Response<Body>> {
     let path = data_dir.join(SOCKET);
     command::check_socket_path(&path, "--data-dir").map_err(anyhow::Error::msg)?;
     let stream = match UnixStream::connect(&path).await {

@@ -21,7 +21,7 @@ use axum::routing::post;
 use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
-use self::fetch::ask;
+use self::fetch::send_request;
 
 pub use self::door::{Door, router};
 pub use self::fetch::fetch;
@@ -43,17 +43,17 @@ const ASKERS: usize = 4;
 
 /// Creates the route `POST /reload`, and the receiver of its requests.
 pub fn reloading() -> (Router, Reloads) {
-    let (tell, told) = mpsc::channel(ASKERS);
+    let (reloads, receiver) = mpsc::channel(ASKERS);
     let answer = async move || {
-        let (say, said) = oneshot::channel();
-        let asked: Result<(), mpsc::error::SendError<_>> = tell.send(say).await;
-        match (asked, said.await) {
+        let (respond, outcome) = oneshot::channel();
+        let sent: Result<(), mpsc::error::SendError<_>> = reloads.send(respond).await;
+        match (sent, outcome.await) {
             (Ok(()), Ok(Ok(()))) => StatusCode::OK.into_response(),
             (Ok(()), Ok(Err(why))) => refused(why),
             _ => refused("the master is stopping".to_owned()),
         }
     };
-    (Router::new().route(RELOAD, post(answer)), told)
+    (Router::new().route(RELOAD, post(answer)), receiver)
 }
 
 fn refused(why: String) -> Response {
@@ -68,5 +68,5 @@ pub async fn reload(data_dir: &Path) -> anyhow::Result<bool> {
     if tokio::net::UnixStream::connect(data_dir.join(SOCKET)).await.is_err() {
         return Ok(false);
     }
-    ask(data_dir, RELOAD).await.map(|_| true)
+    send_request(data_dir, RELOAD).await.map(|_| true)
 }

@@ -34,17 +34,17 @@ pub fn restore(data_dir: &Path, file: &Path, replace: bool, now: Timestamp) -> a
     remove_if_there(&new)?;
     let restored = embedded::restore(file, &new, above).inspect_err(|_| drop(remove_if_there(&new)));
     let revision = restored.with_context(|| format!("cannot restore {}", file.display()))?;
-    let mut told = format!("{}: restored, revision {revision}; start the master.\n", store.display());
+    let mut report = format!("{}: restored, revision {revision}; start the master.\n", store.display());
     if there {
         let aside = aside(data_dir, now);
         exchange(&new, &store).with_context(|| format!("cannot move {} aside", store.display()))?;
         fs::rename(&new, &aside).with_context(|| format!("the previous store is {}", new.display()))?;
-        told += &format!("The previous store is {}.\n", aside.display());
+        report += &format!("The previous store is {}.\n", aside.display());
     } else {
         fs::rename(&new, &store).with_context(|| format!("cannot make {}", store.display()))?;
     }
     fs::File::open(data_dir).and_then(|directory| directory.sync_all())?;
-    Ok(told + &doubt.unwrap_or_default())
+    Ok(report + &doubt.unwrap_or_default())
 }
 
 /// The last revision of a store. If it is unknown, a message.

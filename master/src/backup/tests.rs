@@ -46,10 +46,10 @@ async fn a_data_directory_with_a_path_too_long_for_the_socket_is_an_error() {
     fs::create_dir(&long).unwrap();
     drop(Door::open(&fits).unwrap());
     let file = folder.path().join("backup");
-    let told =
+    let text =
         [Door::open(&long).unwrap_err().to_string(), fetch(&long, &file).await.unwrap_err().to_string()];
-    for told in told {
-        assert!(told.contains("/master.sock has 108 bytes") && told.contains("--data-dir"), "{told}");
+    for text in text {
+        assert!(text.contains("/master.sock has 108 bytes") && text.contains("--data-dir"), "{text}");
     }
 }
 
@@ -57,8 +57,8 @@ async fn a_data_directory_with_a_path_too_long_for_the_socket_is_an_error() {
 async fn backup_is_read_through_the_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
     let (directory, file) = (folder.path().join("m"), folder.path().join("backup"));
-    let nobody = fetch(&directory, &file).await.unwrap_err();
-    assert!(nobody.to_string().contains("no master runs on"), "{nobody}");
+    let no_master = fetch(&directory, &file).await.unwrap_err();
+    assert!(no_master.to_string().contains("no master runs on"), "{no_master}");
     fs::create_dir(&directory).unwrap();
     let store = Arc::new(Memory::default());
     put(&*store, "/registry/a", "one").await;
@@ -67,8 +67,8 @@ async fn backup_is_read_through_the_unix_socket() {
     assert_eq!(mode & 0o777, 0o600);
     let (stop, stopped) = watch::channel(false);
     let serving = tokio::spawn(apiserver::serve(listener, router(store, &directory), stopped));
-    let told = fetch(&directory, &file).await.unwrap();
-    assert!(told.contains("revision 2"), "{told}");
+    let text = fetch(&directory, &file).await.unwrap();
+    assert!(text.contains("revision 2"), "{text}");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let again = fetch(&directory, &file).await.unwrap_err();
     assert!(again.to_string().contains("not overwritten"), "{again}");
@@ -97,8 +97,8 @@ async fn a_restore_replaces_a_store_only_with_the_flag_and_keeps_the_old_one() {
     let refused = restore(&directory, &two, false, Timestamp::UNIX_EPOCH).unwrap_err();
     assert!(refused.to_string().contains("add --replace"), "{refused}");
     assert_eq!(value(&directory).await, ("one".to_owned(), first));
-    let told = restore(&directory, &two, true, Timestamp::UNIX_EPOCH).unwrap();
-    assert!(told.contains("store.19700101T000000Z"), "{told}");
+    let text = restore(&directory, &two, true, Timestamp::UNIX_EPOCH).unwrap();
+    assert!(text.contains("store.19700101T000000Z"), "{text}");
     let (now, second) = value(&directory).await;
     assert!(now == "two" && second > first, "revisions never go back: {second} after {first}");
     assert!(directory.join("store.19700101T000000Z/store.redb").exists());

@@ -6,8 +6,8 @@
 mod finding;
 mod here;
 mod objects;
+mod output;
 mod server;
-mod tell;
 #[cfg(test)]
 mod tests;
 
@@ -22,10 +22,10 @@ pub use self::finding::Report;
 use self::here::Here;
 use self::here::certificates::{self, Read, Use};
 use self::objects::World;
-use self::server::Heard;
+pub use self::output::{as_json, as_text};
+use self::server::Responses;
 use self::server::refusal::{self, Refusal, Way};
 use self::server::version::Version;
-pub use self::tell::{as_json, as_text};
 use crate::controllers::{Remote, connect};
 use crate::data_dir::DataDir;
 use crate::kubeconfig::Kubeconfig;
@@ -51,21 +51,21 @@ pub async fn run(target: &Target) -> Report {
     let seen = match kubeconfig(&file, here.as_ref()) {
         Err(finding) => Err(finding),
         Ok(config) => {
-            let heard = server::knock(&Remote::from(&config)).await;
-            Ok((config, heard))
+            let responses = server::knock(&Remote::from(&config)).await;
+            Ok((config, responses))
         }
     };
-    let heard = seen.as_ref().ok().and_then(|(_, heard)| heard.as_ref().ok());
-    let now = heard.and_then(|heard| heard.clock.as_ref()?.time()).unwrap_or_else(Timestamp::now);
+    let responses = seen.as_ref().ok().and_then(|(_, responses)| responses.as_ref().ok());
+    let now = responses.and_then(|responses| responses.clock.as_ref()?.time()).unwrap_or_else(Timestamp::now);
     let mut report = Report::default();
     let answers = match &seen {
         Err(finding) => {
             report.add("kubeconfig", vec![(**finding).clone()]);
             None
         }
-        Ok((config, heard)) => {
+        Ok((config, responses)) => {
             let way = way(&file, config, here.as_ref());
-            listen(&mut report, heard.as_ref(), &way).map(|version| (config, version))
+            listen(&mut report, responses.as_ref(), &way).map(|version| (config, version))
         }
     };
     if let Some(here) = here.as_ref().filter(|here| here.exists) {
@@ -84,7 +84,7 @@ pub async fn run(target: &Target) -> Report {
     if let Some((config, version)) = answers {
         match connect(&Remote::from(config)) {
             Ok(client) => {
-                let started = heard.and_then(|heard| heard.started);
+                let started = responses.and_then(|responses| responses.started);
                 let seen = World::unread(now, version, started);
                 let world = World::read(&client.with_agent("check"), seen).await;
                 world.judge(&mut report);
@@ -121,29 +121,29 @@ pub async fn shut_out(data_dir: &Path) -> Result<Vec<String>, String> {
         return Err(format!("{} of {shown} cannot be read", pki::INTERMEDIATE_CERTIFICATE));
     }
     let file = DataDir::at(data_dir).admin_kubeconfig();
-    let config = kubeconfig(&file, Some(&here)).map_err(|finding| tell::line(&finding))?;
+    let config = kubeconfig(&file, Some(&here)).map_err(|finding| output::line(&finding))?;
     let client = connect(&Remote::from(&config)).map_err(|error| error.to_string())?;
     let world = World::of_nodes(&client.with_agent("rotate-ca")).await;
     let world = world.map_err(|why| format!("the nodes of {} could not be read: {why}", config.server))?;
-    Ok(world.unrenewed(&here.signers).iter().map(tell::line).collect())
+    Ok(world.unrenewed(&here.signers).iter().map(output::line).collect())
 }
 
 /// Adds the findings about the server. Returns its version if its objects can be read.
-fn listen(report: &mut Report, heard: Result<&Heard, &Refusal>, way: &Way) -> Option<Version> {
-    let version = match heard {
+fn listen(report: &mut Report, responses: Result<&Responses, &Refusal>, way: &Way) -> Option<Version> {
+    let version = match responses {
         Err(refusal) => Err(Box::new(refusal::finding(refusal, way))),
-        Ok(heard) if heard.version.code == 401 => Err(Box::new(refusal::unauthorized(way))),
-        Ok(heard) => Version::of(&heard.version).map(|version| (heard, version)),
+        Ok(responses) if responses.version.code == 401 => Err(Box::new(refusal::unauthorized(way))),
+        Ok(responses) => Version::of(&responses.version).map(|version| (responses, version)),
     };
     match version {
         Err(finding) => {
             report.add("master", vec![*finding]);
             None
         }
-        Ok((heard, version)) => {
-            report.add("master", server::health::findings(&heard.live, &heard.ready));
+        Ok((responses, version)) => {
+            report.add("master", server::health::findings(&responses.live, &responses.ready));
             report.add("version", version.findings(VERSION.git_version));
-            report.add("clock", server::clock::findings(heard.clock.as_ref()));
+            report.add("clock", server::clock::findings(responses.clock.as_ref()));
             Some(version)
         }
     }
@@ -153,18 +153,18 @@ fn listen(report: &mut Report, heard: Result<&Heard, &Refusal>, way: &Way) -> Op
 fn certificates_of(
     here: Option<&Here>,
     file: &Path,
-    seen: Option<&(Kubeconfig, Result<Heard, Refusal>)>,
+    seen: Option<&(Kubeconfig, Result<Responses, Refusal>)>,
 ) -> Vec<(Read, Use)> {
     let mut all: Vec<(Read, Use)> = Vec::new();
     for read in here.iter().flat_map(|here| &here.certificates) {
         all.push((read.clone(), Use::Serving));
     }
-    if let Some((config, heard)) = seen {
+    if let Some((config, responses)) = seen {
         let validities = pki::validities(config.credentials.certificates.as_bytes());
         let validities = validities.map_err(|fault| format!("it {fault}"));
         all.push((Read { file: file.display().to_string(), validities }, Use::Client));
-        if let Ok(heard) = heard {
-            let validities = heard.chain.iter().map(|der| Validity::of(der)).collect();
+        if let Ok(responses) = responses {
+            let validities = responses.chain.iter().map(|der| Validity::of(der)).collect();
             all.push((Read { file: format!("of {}", config.server), validities }, Use::Serving));
         }
     }

@@ -57,7 +57,7 @@ pub fn mode(text: &str) -> Result<NodeMode, InvalidValue> {
 /// The errors for flags that are missing, belong to another policy or mode, or contradict each other.
 pub fn check(approval: &Approval, nodes: &NodeAdmission) -> Vec<String> {
     let listed = (approval.policy == ApprovalPolicy::Allowlist) == approval.allowlist.is_empty();
-    let asked = (approval.policy == ApprovalPolicy::Webhook) == approval.webhook.is_none();
+    let is_inconsistent = (approval.policy == ApprovalPolicy::Webhook) == approval.webhook.is_none();
     let everybody = approval.policy == ApprovalPolicy::InsecureAlwaysApprove;
     let mistakes = [
         (
@@ -70,7 +70,7 @@ pub fn check(approval: &Approval, nodes: &NodeAdmission) -> Vec<String> {
              insecure-always-approve approves all of them: choose another policy or mode",
         ),
         (listed, "--csr-approval-policy allowlist needs --csr-approval-allowlist and vice versa"),
-        (asked, "--csr-approval-policy webhook needs --csr-approval-webhook and vice versa"),
+        (is_inconsistent, "--csr-approval-policy webhook needs --csr-approval-webhook and vice versa"),
     ];
     mistakes.into_iter().filter(|(is_one, _)| *is_one).map(|(_, mistake)| mistake.to_owned()).collect()
 }

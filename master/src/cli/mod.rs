@@ -173,11 +173,11 @@ fn rotate_ca(data_dir: &Path, how: RotateCa) -> anyhow::Result<String> {
             )
         }
     };
-    let heard = match runtime.block_on(crate::backup::reload(data_dir))? {
+    let reloaded = match runtime.block_on(crate::backup::reload(data_dir))? {
         true => "The running master has reloaded it",
         false => "No master is running here: the next start loads it",
     };
-    Ok(format!("{done}.\n{heard}; copy {} to every other master of this store.\n", pki.display()))
+    Ok(format!("{done}.\n{reloaded}; copy {} to every other master of this store.\n", pki.display()))
 }
 
 fn backup(data_dir: &Path, to: &Backup) -> anyhow::Result<String> {

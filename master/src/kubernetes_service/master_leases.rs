@@ -151,7 +151,7 @@ mod tests {
             assert_eq!(known.stale, stale, "{seconds}");
         }
         let odd = [("/registry/masterleases/x", 1), ("elsewhere", 1)];
-        assert!(seen.observe(odd.into_iter(), begun).addresses.is_empty(), "what is no address is nobody's");
+        assert!(seen.observe(odd.into_iter(), begun).addresses.is_empty(), "an invalid address is ignored");
     }
 
     #[tokio::test]

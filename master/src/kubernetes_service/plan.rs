@@ -179,13 +179,13 @@ pub fn ranges(found: Option<&Json>, ranges: &[String], at_start: bool, now: Time
     if status.conditions.of_type(READY).is_some_and(Condition::is_true) {
         return Step::Nothing;
     }
-    let mut told = found.clone();
+    let mut updated = found.clone();
     let condition = json!({
         "type": READY, "status": "True", "reason": "", "message": "Kubernetes default Service CIDR is ready",
         "lastTransitionTime": api::time::seconds(now),
     });
-    told.insert("status".to_owned(), json!({"conditions": [condition]}));
-    Step::UpdateStatus(told)
+    updated.insert("status".to_owned(), json!({"conditions": [condition]}));
+    Step::UpdateStatus(updated)
 }
 
 fn label(object: &mut Json, labels: Value) {
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn addresses_are_sorted_usable_and_of_the_family_of_the_service() {
-        for (service, masters, family, told) in [
+        for (service, masters, family, updated) in [
             (
                 "10.96.0.1",
                 &["192.0.2.8", "192.0.2.7", "fd00::7"][..],
@@ -262,10 +262,10 @@ mod tests {
             assert_eq!(slice["addressType"], family);
             let all: Vec<&Value> =
                 slice["endpoints"].as_array().unwrap().iter().map(|it| &it["addresses"][0]).collect();
-            assert_eq!(all, told);
+            assert_eq!(all, updated);
             let endpoints = made(|found| endpoints(found, &servers));
             let count = endpoints["subsets"][0]["addresses"].as_array().map_or(0, Vec::len);
-            assert_eq!((count, endpoints["subsets"].is_null()), (told.len(), told.is_empty()));
+            assert_eq!((count, endpoints["subsets"].is_null()), (updated.len(), updated.is_empty()));
         }
     }
 
@@ -281,15 +281,15 @@ mod tests {
         assert_eq!(ranges(Some(&found), &old, false, now), Step::Nothing);
         let turned: Vec<String> = new.iter().rev().cloned().collect();
         assert!(has_ranges(&found, &turned) && !has_ranges(&found, &new[..1]) && !has_ranges(&found, &old));
-        let Step::UpdateStatus(told) = ranges(Some(&found), &new, false, now) else {
-            panic!("nothing is told")
+        let Step::UpdateStatus(updated) = ranges(Some(&found), &new, false, now) else {
+            panic!("no status update")
         };
-        let condition = &told["status"]["conditions"][0];
+        let condition = &updated["status"]["conditions"][0];
         assert_eq!((&condition["type"], &condition["status"]), (&json!("Ready"), &json!("True")));
         assert_eq!(condition["lastTransitionTime"], "2026-06-01T12:00:00Z");
-        assert_eq!(ranges(Some(&told), &new, true, now), Step::Nothing);
+        assert_eq!(ranges(Some(&updated), &new, true, now), Step::Nothing);
         found.insert("status".to_owned(), json!({"conditions": [{"type": "Ready", "status": "False"}]}));
-        assert_eq!(ranges(Some(&found), &new, true, now), Step::UpdateStatus(told));
+        assert_eq!(ranges(Some(&found), &new, true, now), Step::UpdateStatus(updated));
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Server {
     }
 
     /// Waits until the Endpoints and the slice have these addresses.
-    async fn tells(&self, addresses: &[&str]) {
+    async fn assert_endpoints(&self, addresses: &[&str]) {
         let ips = |object: &Json, list: &str, ip: &str| -> Vec<String> {
             let all = serde_json::Value::from(object.clone());
             let all = all.pointer(list).and_then(|list| list.as_array().cloned()).unwrap_or_default();
@@ -82,7 +82,7 @@ fn memory() -> Arc<dyn Store> {
 async fn deleted_kubernetes_service_is_created_again() {
     let server = Server::over(memory()).await;
     server.keep("192.0.2.7:6443", |own, _| MasterLeases::Alone(own));
-    server.tells(&["192.0.2.7"]).await;
+    server.assert_endpoints(&["192.0.2.7"]).await;
     let service = server.until(&Kind::SERVICE, |_| true).await;
     assert_eq!(service["spec"]["clusterIP"], "10.96.0.1");
     assert_eq!(service["spec"]["ports"][0]["targetPort"], 6443);
@@ -93,7 +93,7 @@ async fn deleted_kubernetes_service_is_created_again() {
     }
     let edit = serde_json::json!({"subsets": null});
     server.client.patch(&Kind::ENDPOINTS, NAMESPACE, NAME, edit).await.unwrap();
-    server.tells(&["192.0.2.7"]).await;
+    server.assert_endpoints(&["192.0.2.7"]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,11 +101,11 @@ async fn master_that_changes_its_address_removes_the_old_endpoint() {
     let store = memory();
     let server = Server::over(store.clone()).await;
     server.keep("192.0.2.7:6443", |own, _| MasterLeases::Alone(own));
-    server.tells(&["192.0.2.7"]).await;
+    server.assert_endpoints(&["192.0.2.7"]).await;
     server.stop.send_replace(true);
     let server = Server::over(store).await;
     server.keep("192.0.2.8:6443", |own, _| MasterLeases::Alone(own));
-    server.tells(&["192.0.2.8"]).await;
+    server.assert_endpoints(&["192.0.2.8"]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,17 +113,17 @@ async fn endpoints_list_all_masters_until_they_stop() {
     let (store, one) = (memory(), "192.0.2.7");
     let first = Server::over(store.clone()).await;
     first.keep("192.0.2.7:6443", MasterLeases::sharing);
-    first.tells(&[one]).await;
+    first.assert_endpoints(&[one]).await;
     let second = Server::over(store.clone()).await;
     second.keep("192.0.2.8:6443", MasterLeases::sharing);
-    first.tells(&[one, "192.0.2.8"]).await;
+    first.assert_endpoints(&[one, "192.0.2.8"]).await;
     second.stop.send_replace(true);
-    first.tells(&[one]).await;
+    first.assert_endpoints(&[one]).await;
     // A killed master leaves its lease behind until it expires.
     let key = "/registry/masterleases/192.0.2.9";
     store.commit(apiserver::storage::Transaction::create(key, "".into())).await.unwrap();
-    first.tells(&[one, "192.0.2.9"]).await;
-    first.tells(&[one]).await;
+    first.assert_endpoints(&[one, "192.0.2.9"]).await;
+    first.assert_endpoints(&[one]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,13 +139,14 @@ async fn masters_with_other_service_ranges_publish_them_only_at_start() {
     first.until(&SERVICE_CIDR, |object| object["spec"]["cidrs"] == old && is_ready(object)).await;
     let second = Server::over(store.clone()).await;
     second.keep_with(vec![other], "192.0.2.8:6443", MasterLeases::sharing);
-    let told = first.until(&SERVICE_CIDR, |object| object["spec"]["cidrs"] == new && is_ready(object)).await;
+    let published =
+        first.until(&SERVICE_CIDR, |object| object["spec"]["cidrs"] == new && is_ready(object)).await;
     // Both masters observe the ServiceCIDR when another master starts and when it stops.
-    first.tells(&["192.0.2.7", "192.0.2.8"]).await;
+    first.assert_endpoints(&["192.0.2.7", "192.0.2.8"]).await;
     let third = Server::over(store).await;
     third.keep_with(vec![other], "192.0.2.9:6443", MasterLeases::sharing);
-    first.tells(&["192.0.2.7", "192.0.2.8", "192.0.2.9"]).await;
+    first.assert_endpoints(&["192.0.2.7", "192.0.2.8", "192.0.2.9"]).await;
     third.stop.send_replace(true);
-    first.tells(&["192.0.2.7", "192.0.2.8"]).await;
-    assert_eq!(first.until(&SERVICE_CIDR, |_| true).await["metadata"]["uid"], told["metadata"]["uid"]);
+    first.assert_endpoints(&["192.0.2.7", "192.0.2.8"]).await;
+    assert_eq!(first.until(&SERVICE_CIDR, |_| true).await["metadata"]["uid"], published["metadata"]["uid"]);
 }

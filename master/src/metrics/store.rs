@@ -23,9 +23,14 @@ impl Measured {
         Self { store, metrics }
     }
 
-    async fn measure<T>(&self, operation: &'static str, key: &str, asked: impl Future<Output = T>) -> T {
+    async fn measure<T>(
+        &self,
+        operation: &'static str,
+        key: &str,
+        operation_future: impl Future<Output = T>,
+    ) -> T {
         let begun = Instant::now();
-        let answer = asked.await;
+        let answer = operation_future.await;
         self.metrics.stored(operation, key, begun.elapsed());
         answer
     }

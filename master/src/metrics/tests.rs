@@ -76,18 +76,18 @@ async fn requests_and_stored_objects_are_counted() {
     );
     let layered =
         api.merge(router(&metrics, &objects)).layer(middleware::from_fn_with_state(metrics.clone(), observe));
-    let ask = async |path: &str| {
+    let send_request = async |path: &str| {
         let request = Request::get(path).body(Body::empty()).unwrap();
         layered.clone().oneshot(request).await.unwrap().into_body()
     };
     let text =
         async |body: Body| String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
-    text(ask("/api/v1/pods").await).await;
-    let watching = ask("/api/v1/pods?watch=1").await;
-    let during = text(ask("/metrics").await).await;
+    text(send_request("/api/v1/pods").await).await;
+    let watching = send_request("/api/v1/pods?watch=1").await;
+    let during = text(send_request("/metrics").await).await;
     text(watching).await;
-    text(ask("/stranger").await).await;
-    let after = text(ask("/metrics").await).await;
+    text(send_request("/stranger").await).await;
+    let after = text(send_request("/metrics").await).await;
     let pods = r#"version="v1",resource="pods",subresource="",scope="cluster",component="apiserver"} "#;
     let has = |text: &str, line: &str| assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     has(&during, &format!(r#"apiserver_longrunning_requests{{verb="WATCH",group="",{pods}1"#));

@@ -50,7 +50,7 @@ pub struct MetricsApi {
     objects: WatchCache,
     catalog: Catalog,
     /// Samplers of the nodes that were queried recently.
-    asked: Mutex<HashMap<String, Arc<NodeSampler>>>,
+    samplers: Mutex<HashMap<String, Arc<NodeSampler>>>,
     permits: Semaphore,
 }
 
@@ -61,7 +61,7 @@ impl MetricsApi {
             nodes,
             objects,
             catalog: Catalog::new(resources()),
-            asked: Mutex::default(),
+            samplers: Mutex::default(),
             permits: Semaphore::new(MAX_CONCURRENT_REQUESTS),
         })
     }
@@ -85,21 +85,22 @@ impl MetricsApi {
         nodes: BTreeSet<String>,
         identity: Identity,
     ) -> HashMap<String, Window> {
-        let asked: Vec<_> = {
-            let mut all = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let samplers: Vec<_> = {
+            let mut all = self.samplers.lock().unwrap_or_else(PoisonError::into_inner);
             // Drops samplers that are not in use and have no usable sample.
-            all.retain(|_, asked| Arc::strong_count(asked) > 1 || asked.is_usable());
+            all.retain(|_, samplers| Arc::strong_count(samplers) > 1 || samplers.is_usable());
             nodes.into_iter().map(|node| (all.entry(node.clone()).or_default().clone(), node)).collect()
         };
-        let windows =
-            asked.into_iter().map(|(asked, node)| self.clone().window(asked, node, identity.clone()));
+        let windows = samplers
+            .into_iter()
+            .map(|(samplers, node)| self.clone().window(samplers, node, identity.clone()));
         let windows: FuturesUnordered<_> = windows.collect();
         windows.filter_map(std::future::ready).collect().await
     }
 
     async fn window(
         self: Arc<Self>,
-        asked: Arc<NodeSampler>,
+        samplers: Arc<NodeSampler>,
         node: String,
         identity: Identity,
     ) -> Option<(String, Window)> {
@@ -107,7 +108,7 @@ impl MetricsApi {
         if summary::is_unreachable(&objects::decode(object.json())) {
             return None;
         }
-        let window = asked.window(|| self.counts(&node, &identity)).await.ok()?;
+        let window = samplers.window(|| self.counts(&node, &identity)).await.ok()?;
         Some((node, window))
     }
 
@@ -115,8 +116,9 @@ impl MetricsApi {
     async fn counts(&self, node: &str, identity: &Identity) -> Result<Counts, String> {
         let _place = self.permits.acquire().await.map_err(|closed| closed.to_string())?;
         let late = |_| Err(format!("no answer within {} s", NODE_TIMEOUT.as_secs()));
-        let result =
-            timeout(NODE_TIMEOUT, self.nodes.ask(node, SUMMARY_PATH, identity)).await.unwrap_or_else(late);
+        let result = timeout(NODE_TIMEOUT, self.nodes.send_request(node, SUMMARY_PATH, identity))
+            .await
+            .unwrap_or_else(late);
         let counts = result.and_then(|result| {
             serde_json::from_slice(&result).map_err(|error| format!("{SUMMARY_PATH} makes no sense: {error}"))
         });
@@ -147,10 +149,10 @@ impl MetricsApi {
 
 /// Removes the paging parameters of a request.
 fn without_paging(mut request: Request<Body>) -> Request<Body> {
-    let asked = request.uri().query().unwrap_or_default().split('&');
+    let samplers = request.uri().query().unwrap_or_default().split('&');
     let is_of_pages = |part: &&str| PAGING_PARAMETERS.contains(&part.split('=').next().unwrap_or_default());
-    let asked: Vec<&str> = asked.filter(|part| !is_of_pages(part)).collect();
-    let target = format!("{}?{}", request.uri().path(), asked.join("&"));
+    let samplers: Vec<&str> = samplers.filter(|part| !is_of_pages(part)).collect();
+    let target = format!("{}?{}", request.uri().path(), samplers.join("&"));
     if let Ok(uri) = target.parse() {
         *request.uri_mut() = uri;
     }

@@ -36,7 +36,7 @@ impl NodeSampler {
     ///
     /// # Errors
     /// If the kubelet cannot be queried.
-    pub async fn window<F>(&self, ask: impl Fn() -> F) -> Result<Window, String>
+    pub async fn window<F>(&self, fetch: impl Fn() -> F) -> Result<Window, String>
     where
         F: Future<Output = Result<Counts, String>>,
     {
@@ -46,7 +46,7 @@ impl NodeSampler {
         }
         let before = kept.take().filter(|kept| kept.at.elapsed() < USABLE_FOR);
         let before = before.and_then(|kept| Some((kept.at, kept.result.ok()?.now)));
-        let result = sample(before, ask).await;
+        let result = sample(before, fetch).await;
         let at = result.as_ref().map_or_else(|_| Instant::now(), |(at, _)| *at);
         let result = result.map(|(_, window)| window);
         *kept = Some(Kept { at, result: result.clone() });
@@ -57,7 +57,7 @@ impl NodeSampler {
 /// Takes the missing samples. Returns the window and the time of its end.
 async fn sample<F>(
     known: Option<(Instant, Arc<Counts>)>,
-    ask: impl Fn() -> F,
+    fetch: impl Fn() -> F,
 ) -> Result<(Instant, Window), String>
 where
     F: Future<Output = Result<Counts, String>>,
@@ -65,12 +65,12 @@ where
     let (since, before) = match known {
         Some(known) => known,
         None => {
-            let first = answer(ask()).await?;
+            let first = answer(fetch()).await?;
             sleep(SAMPLE_INTERVAL).await;
             first
         }
     };
-    let (at, now) = answer(ask()).await?;
+    let (at, now) = answer(fetch()).await?;
     Ok((at, Window { before, now, duration: at - since }))
 }
 

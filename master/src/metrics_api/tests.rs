@@ -73,31 +73,31 @@ fn a_node_whose_ready_condition_is_unknown_is_unreachable() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_is_sampled_twice_at_first_and_then_at_most_every_few_seconds() {
-    let (asked, times) = (NodeSampler::default(), Cell::new(0));
-    let ask = || async {
+    let (node_sampler, times) = (NodeSampler::default(), Cell::new(0));
+    let fetch = || async {
         times.set(times.get() + 1);
         Ok(counts(part("", "boot", f64::from(times.get()), 1), &[]))
     };
     let sample = async |after: u64, expected: i32, duration: u64| {
         tokio::time::advance(Duration::from_secs(after)).await;
-        let window = asked.window(ask).await.unwrap();
+        let window = node_sampler.window(fetch).await.unwrap();
         assert_eq!((times.get(), window.duration.as_secs()), (expected, duration), "after {after} s");
     };
     sample(0, 2, 1).await;
     sample(9, 2, 1).await;
     sample(11, 3, 20).await;
     sample(30, 4, 30).await;
-    assert!(asked.is_usable());
+    assert!(node_sampler.is_usable());
     sample(61, 6, 1).await;
     tokio::time::advance(Duration::from_secs(60)).await;
-    assert!(!asked.is_usable());
+    assert!(!node_sampler.is_usable());
     // Errors are cached too.
     let refuse = || async {
         times.set(times.get() + 1);
         Err("no".to_owned())
     };
     for expected in [7, 7] {
-        assert_eq!(asked.window(refuse).await.unwrap_err(), "no");
+        assert_eq!(node_sampler.window(refuse).await.unwrap_err(), "no");
         assert_eq!(times.get(), expected);
     }
     tokio::time::advance(Duration::from_secs(10)).await;

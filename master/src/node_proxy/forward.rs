@@ -97,11 +97,11 @@ impl ProxyError {
         self.status(unavailable.0, unavailable.1, |why| format!("error trying to reach service: {why}"))
     }
 
-    fn status(self, code: StatusCode, reason: &'static str, say: impl Fn(String) -> String) -> Status {
+    fn status(self, code: StatusCode, reason: &'static str, message_of: impl Fn(String) -> String) -> Status {
         match self {
             Self::Busy(status) => status,
             Self::InvalidRequest(why) => Status::bad_request(why),
-            Self::Unreachable(why) => Status::new(code, reason, say(why)),
+            Self::Unreachable(why) => Status::new(code, reason, message_of(why)),
         }
     }
 }
@@ -200,12 +200,12 @@ pub async fn log(answer: Response, pod: &str) -> Result<Response, Status> {
         return Ok(([(header::CONTENT_TYPE, "text/plain")], answer.into_body()).into_response());
     }
     let body = Limited::new(answer.into_body(), REFUSAL_BYTES).collect().await;
-    let said = body.map(|body| body.to_bytes()).map_err(Status::internal)?;
+    let bytes = body.map(|body| body.to_bytes()).map_err(Status::internal)?;
     // Our kubelet returns a Status object, the stock kubelet plain text.
-    if serde_json::from_slice::<Value>(&said).is_ok_and(|said| said["kind"] == "Status") {
-        return Ok((code, [(header::CONTENT_TYPE, "application/json")], said).into_response());
+    if serde_json::from_slice::<Value>(&bytes).is_ok_and(|bytes| bytes["kind"] == "Status") {
+        return Ok((code, [(header::CONTENT_TYPE, "application/json")], bytes).into_response());
     }
-    let text = String::from_utf8_lossy(&said).trim().to_owned();
+    let text = String::from_utf8_lossy(&bytes).trim().to_owned();
     Err(match code {
         StatusCode::INTERNAL_SERVER_ERROR => Status::internal(text),
         StatusCode::BAD_REQUEST => Status::bad_request(text),

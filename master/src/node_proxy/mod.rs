@@ -147,7 +147,7 @@ impl NodeProxy {
     ///
     /// # Errors
     /// If the kubelet cannot be reached or returns a status other than 200.
-    pub async fn ask(&self, node: &str, target: &str, who: &Identity) -> Result<Bytes, String> {
+    pub async fn send_request(&self, node: &str, target: &str, who: &Identity) -> Result<Bytes, String> {
         let backend = self.node_backend(node, Trust::Node).map_err(|status| status.to_string())?;
         let mut request = Request::new(Body::empty());
         request.extensions_mut().insert(who.clone());
@@ -155,16 +155,16 @@ impl NodeProxy {
         let answer = self.forward(&backend, &proxied_request, request).await;
         let answer = answer.map_err(|failed| failed.reaching().to_string())?;
         let code = answer.status();
-        let said = Limited::new(answer.into_body(), ANSWER_BYTES).collect().await;
-        let said =
-            said.map_err(|error| format!("its answer to {target} cannot be read: {error}"))?.to_bytes();
+        let collected = Limited::new(answer.into_body(), ANSWER_BYTES).collect().await;
+        let collected =
+            collected.map_err(|error| format!("its answer to {target} cannot be read: {error}"))?.to_bytes();
         if code != StatusCode::OK {
             return Err(format!(
                 "it answers {target} with {code}: {}",
-                String::from_utf8_lossy(&said).trim()
+                String::from_utf8_lossy(&collected).trim()
             ));
         }
-        Ok(said)
+        Ok(collected)
     }
 
     async fn forward(
@@ -173,8 +173,8 @@ impl NodeProxy {
         proxied_request: &ProxyRequest,
         request: Request<Body>,
     ) -> Result<Response, ProxyError> {
-        let nobody = Identity::anonymous();
-        let who = request.extensions().get().unwrap_or(&nobody);
+        let anonymous_identity = Identity::anonymous();
+        let who = request.extensions().get().unwrap_or(&anonymous_identity);
         let share = self.shares.take(who).map_err(ProxyError::Busy)?;
         self.dialer.forward(backend, proxied_request, request, share).await
     }

@@ -143,8 +143,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn output_of_a_node_that_stopped_reading_arrives() {
         let Bed { client, mut node, relayed, .. } = bed(b"said before");
-        let said: Vec<u8> = (0..50_000_u32).map(|n| (n % 251) as u8).collect();
-        node.write_all(&said).await.unwrap();
+        let sent: Vec<u8> = (0..50_000_u32).map(|n| (n % 251) as u8).collect();
+        node.write_all(&sent).await.unwrap();
         // Closed with unread data from the client.
         drop(node);
         let (mut from, mut to) = tokio::io::split(client);
@@ -154,9 +154,9 @@ mod tests {
             }
             to.shutdown().await.unwrap();
         });
-        let mut heard = Vec::new();
-        tokio::time::timeout(DEADLINE, from.read_to_end(&mut heard)).await.unwrap().unwrap();
-        assert!(heard == said, "{} bytes arrived", heard.len());
+        let mut received = Vec::new();
+        tokio::time::timeout(DEADLINE, from.read_to_end(&mut received)).await.unwrap().unwrap();
+        assert!(received == sent, "{} bytes arrived", received.len());
         talking.await.unwrap();
         tokio::time::timeout(DEADLINE, relayed).await.unwrap().unwrap().unwrap();
     }
@@ -166,16 +166,16 @@ mod tests {
         let Bed { mut client, mut node, relayed, .. } = bed(b"said before, ");
         client.write_all(b"and after").await.unwrap();
         client.shutdown().await.unwrap();
-        let mut heard = String::new();
-        node.read_to_string(&mut heard).await.unwrap();
-        assert_eq!(heard, "said before, and after");
+        let mut received = String::new();
+        node.read_to_string(&mut received).await.unwrap();
+        assert_eq!(received, "said before, and after");
         // The response may take arbitrarily long.
         sleep(100 * IDLE_TIMEOUT).await;
         node.write_all(b"answer").await.unwrap();
         drop(node);
-        let mut heard = String::new();
-        client.read_to_string(&mut heard).await.unwrap();
-        assert_eq!(heard, "answer");
+        let mut received = String::new();
+        client.read_to_string(&mut received).await.unwrap();
+        assert_eq!(received, "answer");
         relayed.await.unwrap().unwrap();
     }
 
@@ -201,9 +201,9 @@ mod tests {
         bed.node.write_all(b"all").await.unwrap();
         bed.node.shutdown().await.unwrap();
         let begun = Instant::now();
-        let mut heard = String::new();
-        bed.client.read_to_string(&mut heard).await.unwrap();
-        assert_eq!(heard, "all");
+        let mut received = String::new();
+        bed.client.read_to_string(&mut received).await.unwrap();
+        assert_eq!(received, "all");
         // A client that sends data is still connected.
         sleep(IDLE_TIMEOUT / 2).await;
         bed.client.write_all(b"more").await.unwrap();

@@ -61,7 +61,7 @@ impl Bed {
         Self { router: nodes.router(), _folder: folder }
     }
 
-    async fn ask(&self, method: &str, path: &str) -> (u16, String, String) {
+    async fn send_request(&self, method: &str, path: &str) -> (u16, String, String) {
         let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
         let answer = self.router.clone().oneshot(request).await.unwrap();
         let code = answer.status().as_u16();
@@ -133,9 +133,13 @@ async fn proxy_rejects_invalid_requests_without_calling_the_node() {
             "no endpoints available for service \"web:80\"",
         ),
     ] {
-        let said = bed.ask(method, &format!("/api/v1/namespaces/shop/{path}")).await;
-        assert_eq!((said.0, said.1.as_str()), (code, reason), "{method} {path}: {said:?}");
-        assert!(said.2.starts_with(message), "{method} {path}: {said:?}");
+        let response_text = bed.send_request(method, &format!("/api/v1/namespaces/shop/{path}")).await;
+        assert_eq!(
+            (response_text.0, response_text.1.as_str()),
+            (code, reason),
+            "{method} {path}: {response_text:?}"
+        );
+        assert!(response_text.2.starts_with(message), "{method} {path}: {response_text:?}");
     }
     for (path, code, message) in [
         ("gone/proxy/metrics", 404, "nodes \"gone\" not found".to_owned()),
@@ -143,7 +147,7 @@ async fn proxy_rejects_invalid_requests_without_calling_the_node() {
         ("n1:1/proxy/metrics", 400, format!("only the kubelet's port {port} of node n1 can be reached")),
         ("http:n1:1/proxy/", 400, "invalid node request \"http:n1:1\"".to_owned()),
     ] {
-        let (found, _, said) = bed.ask("GET", &format!("/api/v1/nodes/{path}")).await;
-        assert_eq!((found, said.starts_with(&message)), (code, true), "{path}: {said}");
+        let (found, _, response_text) = bed.send_request("GET", &format!("/api/v1/nodes/{path}")).await;
+        assert_eq!((found, response_text.starts_with(&message)), (code, true), "{path}: {response_text}");
     }
 }

@@ -132,7 +132,7 @@ impl Ca {
         now: Timestamp,
     ) -> Result<CertificateDer<'static>, Error> {
         let failed = |fault: String| Error::Signing { subject: request.common_name.clone(), fault };
-        let params = self.asked(request, usages, life, now).map_err(failed)?;
+        let params = self.certificate_params(request, usages, life, now).map_err(failed)?;
         let made = self.finish(params, &request.key, &request.subject).map_err(failed)?;
         if CertificateInfo::of(&made).map_err(failed)?.spki != request.spki {
             return Err(failed("its key uses an unsupported encoding".to_owned()));
@@ -141,7 +141,7 @@ impl Ca {
     }
 
     /// Builds the certificate parameters for a CSR.
-    fn asked(
+    fn certificate_params(
         &self,
         request: &Request,
         usages: &BTreeSet<Usage>,

@@ -49,14 +49,14 @@ pub fn rename(
         signed.get(old_subject.end..).ok_or_else(lost)?,
     ]
     .concat();
-    let signed_anew = tagged(SEQUENCE, &content);
-    let signature = key.sign(&signed_anew).map_err(|error| error.to_string())?;
+    let signed_content = tagged(SEQUENCE, &content);
+    let signature = key.sign(&signed_content).map_err(|error| error.to_string())?;
     // The signed part is followed by the algorithm, which does not change, since the key is the same.
     let outside = certificate.get(certificate.len() - content_length(certificate).ok_or_else(lost)?..);
     let after = outside.and_then(|outside| outside.get(signed.len()..)).ok_or_else(lost)?;
     let algorithm = first(after).ok_or_else(lost)?;
     let bits = [&[0], signature.as_slice()].concat();
-    Ok(tagged(SEQUENCE, &[signed_anew.as_slice(), algorithm, &tagged(BIT_STRING, &bits)].concat()))
+    Ok(tagged(SEQUENCE, &[signed_content.as_slice(), algorithm, &tagged(BIT_STRING, &bits)].concat()))
 }
 
 /// The position of a subslice in a slice.

@@ -279,10 +279,10 @@ impl Pki {
         &self,
         request: &Request,
         usages: &BTreeSet<Usage>,
-        asked_seconds: Option<i64>,
+        requested_seconds: Option<i64>,
         now: Timestamp,
     ) -> Result<String, Error> {
-        let life = signer::life(asked_seconds, self.lifetimes.issued);
+        let life = signer::life(requested_seconds, self.lifetimes.issued);
         Ok(pem_of(&self.with_chain(self.intermediate.issue(request, usages, life, now)?)))
     }
 

@@ -99,9 +99,10 @@ impl Signer {
 }
 
 /// The lifetime for a requested number of seconds, at most `most`.
-pub fn life(asked_seconds: Option<i64>, most: Duration) -> Duration {
-    let asked = asked_seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default()));
-    asked.map_or(most, |asked| asked.max(MIN_LIFETIME).min(most))
+pub fn life(requested_seconds: Option<i64>, most: Duration) -> Duration {
+    let requested =
+        requested_seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default()));
+    requested.map_or(most, |requested| requested.max(MIN_LIFETIME).min(most))
 }
 
 fn of_node(request: &Request) -> Result<(), String> {
@@ -118,8 +119,8 @@ fn of_node(request: &Request) -> Result<(), String> {
 }
 
 fn none_of(names: &[(&str, bool)]) -> Result<(), String> {
-    let asked = names.iter().find(|(_, is_absent)| !is_absent);
-    asked.map_or(Ok(()), |(kind, _)| Err(format!("{kind} subjectAltNames are not allowed")))
+    let requested = names.iter().find(|(_, is_absent)| !is_absent);
+    requested.map_or(Ok(()), |(kind, _)| Err(format!("{kind} subjectAltNames are not allowed")))
 }
 
 fn client_usages(usages: &[&str]) -> Result<BTreeSet<Usage>, String> {

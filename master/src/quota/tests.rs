@@ -15,7 +15,7 @@ fn now() -> Timestamp {
     "2026-01-01T01:00:00Z".parse().unwrap()
 }
 
-fn told(amounts: &Amounts) -> String {
+fn described(amounts: &Amounts) -> String {
     amounts.iter().map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>().join(" ")
 }
 
@@ -66,7 +66,7 @@ fn quota_usage_follows_the_requests_of_objects() {
              fast.storageclass.storage.k8s.io/requests.storage=5Gi persistentvolumeclaims=1 requests.storage=5Gi",
         ),
     ] {
-        assert_eq!(told(&usage(resource, &object, now())), expected);
+        assert_eq!(described(&usage(resource, &object, now())), expected);
     }
 }
 
@@ -79,13 +79,13 @@ fn quota_error_names_the_exceeded_resources() {
     })));
     let of = |pod: &Json| quota.share(&usage("pods", pod, now()));
     let wanted = of(&pod(|_| {}));
-    assert_eq!(told(&wanted), "pods=1 requests.cpu=500m");
+    assert_eq!(described(&wanted), "pods=1 requests.cpu=500m");
     assert_eq!(
         quota.add_usage(&wanted).unwrap_err(),
         "exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=600m, limited: requests.cpu=1"
     );
     let small = of(&pod(|pod| pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "400m".into()));
-    assert_eq!(told(&quota.add_usage(&small).unwrap()), "pods=2 requests.cpu=1");
+    assert_eq!(described(&quota.add_usage(&small).unwrap()), "pods=2 requests.cpu=1");
     assert_eq!(quota.missing_requests("pods", &pod(|_| {})).unwrap(), "must specify limits.memory for: c",);
     assert_eq!(quota.uncounted("pods"), ["limits.memory"]);
     assert!(quota.counts("pods", &pod(|_| {})) && !quota.counts("secrets", &map(json!({}))));

@@ -52,7 +52,7 @@ impl Binder {
         match decision {
             Decision::AskExtenders { .. } | Decision::AskPreemption { .. } => {
                 drop(permit);
-                if let Some(decision) = self.ask_extenders(decision).await {
+                if let Some(decision) = self.call_extenders(decision).await {
                     self.write(decision, None).await;
                 }
             }
@@ -64,7 +64,7 @@ impl Binder {
     }
 
     /// Calls extenders until the decision can be written. Returns `None` if the pod changed in the meantime.
-    async fn ask_extenders(&self, mut decision: Decision) -> Option<Decision> {
+    async fn call_extenders(&self, mut decision: Decision) -> Option<Decision> {
         loop {
             decision = match decision {
                 Decision::AskExtenders { pod, feasible } => {
@@ -184,8 +184,8 @@ impl Binder {
             Nomination::Cleared => "",
             Nomination::Nominated { node, .. } => node,
         };
-        let is_told = |(reason, message): &(String, String)| (reason.as_str(), message.as_str()) == why;
-        if !pod.unschedulable_condition.as_ref().is_some_and(is_told) || pod.nominated_node != node {
+        let is_reported = |(reason, message): &(String, String)| (reason.as_str(), message.as_str()) == why;
+        if !pod.unschedulable_condition.as_ref().is_some_and(is_reported) || pod.nominated_node != node {
             tracing::debug!(pod = pod.key(), why = words, node, "the pod is unschedulable");
             if let Err(error) = self.update_status(pod, why, node).await
                 && !error.is_not_found()

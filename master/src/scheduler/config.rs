@@ -64,11 +64,11 @@ impl Config {
         let Some(path) = path else { return Ok(Self::default()) };
         let display = path.display();
         let text = std::fs::read(path).with_context(|| format!("cannot read {display}"))?;
-        let told = |errors: Vec<String>| {
+        let joined = |errors: Vec<String>| {
             let lines: Vec<String> = errors.iter().map(|error| format!("{display}: {error}")).collect();
             anyhow::anyhow!(lines.join("\n"))
         };
-        Self::read(&text).map_err(told)
+        Self::read(&text).map_err(joined)
     }
 
     /// Parses a configuration in YAML or JSON.

@@ -51,12 +51,12 @@ impl Node {
 
     /// Returns the region and zone. They are empty if the node has no such labels.
     pub fn zone(&self) -> [&str; 2] {
-        let says = |newer: &str, older: &str| {
+        let has_label = |newer: &str, older: &str| {
             self.labels.get(newer).or_else(|| self.labels.get(older)).unwrap_or_default()
         };
         [
-            says("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
-            says("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
+            has_label("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+            has_label("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
         ]
     }
 }

@@ -395,8 +395,8 @@ fn pod_resources(object: &objects::Pod) -> (Resource, Resource) {
             own.clear();
         }
         for (name, amount) in amounts {
-            let asked = own.get(&name).and_then(|asked| Quantity::of(asked).ok());
-            own.insert(name, asked.unwrap_or_default().max(amount).to_text());
+            let requested = own.get(&name).and_then(|requested| Quantity::of(requested).ok());
+            own.insert(name, requested.unwrap_or_default().max(amount).to_text());
         }
     }
     let requests = Resource::of(&pod_requests(&slim));

@@ -375,18 +375,14 @@ mod tests {
             assert_eq!(took(&mut queue, now).as_deref(), Some("a"));
             queue.unschedulable("a", BTreeSet::from([Plugin::NodeResourcesFit]), now);
             queue.event_happened(&[Plugin::TaintToleration], now);
-            assert_eq!(queue.take(now), Err(Some(now + UNSCHEDULABLE_TIMEOUT)), "that helps nobody");
+            assert_eq!(queue.take(now), Err(Some(now + UNSCHEDULABLE_TIMEOUT)), "the event is irrelevant");
             queue.event_happened(&[Plugin::NodeResourcesFit, Plugin::TaintToleration], now);
             assert_eq!(queue.take(now), Err(Some(now + SECOND * backoff_for)));
             now += SECOND * backoff_for;
         }
         assert_eq!(took(&mut queue, now).as_deref(), Some("a"));
         queue.unschedulable("a", BTreeSet::from([Plugin::NodeResourcesFit]), now);
-        assert_eq!(
-            took(&mut queue, now + UNSCHEDULABLE_TIMEOUT).as_deref(),
-            Some("a"),
-            "nobody told of anything"
-        );
+        assert_eq!(took(&mut queue, now + UNSCHEDULABLE_TIMEOUT).as_deref(), Some("a"), "no event arrived");
         queue.event_happened(&[Plugin::NodeResourcesFit], now + UNSCHEDULABLE_TIMEOUT);
         queue.unschedulable("a", BTreeSet::from([Plugin::NodeResourcesFit]), now + UNSCHEDULABLE_TIMEOUT);
         assert_eq!(

@@ -176,15 +176,15 @@ pub fn select_after_extenders(
 /// Reasons for nodes that were not sent to the extenders are ignored.
 fn rejected_by_extenders(cluster: &Cluster, feasible: FeasibleNodes, verdict: &Verdict) -> FitError {
     let FeasibleNodes { nodes, mut fit_error, .. } = feasible;
-    let asked: BTreeSet<&String> = nodes.iter().collect();
-    let mut said = BTreeMap::<&String, &Reason>::new();
-    for (name, reason) in verdict.refused.iter().filter(|(name, _)| asked.contains(name)) {
-        let one = said.entry(name).or_insert(reason);
+    let offered: BTreeSet<&String> = nodes.iter().collect();
+    let mut reasons_by_node = BTreeMap::<&String, &Reason>::new();
+    for (name, reason) in verdict.refused.iter().filter(|(name, _)| offered.contains(name)) {
+        let one = reasons_by_node.entry(name).or_insert(reason);
         if one.is_resolvable() {
             *one = reason;
         }
     }
-    for (name, reason) in said {
+    for (name, reason) in reasons_by_node {
         if let Some((id, ..)) = cluster.node_named(name) {
             fit_error.add(id, vec![reason.clone()]);
         }
@@ -250,8 +250,8 @@ fn search_all(
     };
     if let Some(names) = pod.spec.required_node_affinity.named_nodes() {
         let candidates = names.iter().filter_map(|name| cluster.node_named(name));
-        let asked = candidates.map(|(id, node_info, node)| check(id, node_info, node)).count();
-        found.fit_error.count(Reason::NotInNodeAffinityNames, cluster.count() - asked);
+        let offered = candidates.map(|(id, node_info, node)| check(id, node_info, node)).count();
+        found.fit_error.count(Reason::NotInNodeAffinityNames, cluster.count() - offered);
         return found;
     }
     let (order, wanted) = (cluster.order(), feasible_nodes_wanted(cluster.count()));

@@ -336,16 +336,16 @@ impl State {
 
     /// Schedules a pod. Returns `None` if extenders must handle the pod later.
     fn decide(&mut self, pod: Arc<Pod>, now: Instant) -> Option<Decision> {
-        let is_asked = self.extenders.iter().any(|extender| extender.filters_or_prioritizes(&pod));
-        let needs_slot = is_asked || self.extenders.iter().any(|extender| extender.is_binder(&pod));
+        let is_requested = self.extenders.iter().any(|extender| extender.filters_or_prioritizes(&pod));
+        let needs_slot = is_requested || self.extenders.iter().any(|extender| extender.is_binder(&pod));
         if needs_slot && self.at_extenders >= MAX_AT_EXTENDERS {
             self.queue.await_extender(&pod.uid);
             return None;
         }
         let default_constraints = self.prepare(&pod);
-        if is_asked {
+        if is_requested {
             let feasible = find_feasible_nodes(&mut self.cluster, &pod, &mut self.rotation);
-            return self.ask(pod, feasible, now);
+            return self.call_extender(pod, feasible, now);
         }
         let scoring = Scoring { default_constraints: &default_constraints, strategy: self.strategy(&pod) };
         let placement = schedule_pod(&mut self.cluster, &pod, &scoring, &mut self.rotation);
@@ -356,7 +356,7 @@ impl State {
         self.profiles.get(&pod.scheduler_name).copied().unwrap_or_default()
     }
 
-    fn ask(&mut self, pod: Arc<Pod>, feasible: FeasibleNodes, now: Instant) -> Option<Decision> {
+    fn call_extender(&mut self, pod: Arc<Pod>, feasible: FeasibleNodes, now: Instant) -> Option<Decision> {
         match feasible.into_fit_error() {
             Err(feasible) => {
                 self.at_extenders += 1;
@@ -403,7 +403,7 @@ impl State {
                 self.queue.requeue(&pod.uid);
                 None
             }
-            Selection::Retry(feasible) => self.ask(pod, feasible, now),
+            Selection::Retry(feasible) => self.call_extender(pod, feasible, now),
         }
     }
 
@@ -490,15 +490,15 @@ impl State {
 
     /// Handles a pod that fits no node: tries preemption. Returns `None` if the pod has to wait for extenders.
     fn handle_unschedulable(&mut self, pod: Arc<Pod>, fit_error: FitError, now: Instant) -> Option<Decision> {
-        let is_asked = self.extenders.iter().any(|extender| extender.supports_preemption(&pod));
-        if is_asked && self.at_extenders >= MAX_AT_EXTENDERS {
+        let is_requested = self.extenders.iter().any(|extender| extender.supports_preemption(&pod));
+        if is_requested && self.at_extenders >= MAX_AT_EXTENDERS {
             self.queue.await_extender(&pod.uid);
             return None;
         }
         let (cluster, rotation) = (&mut self.cluster, &mut self.rotation);
         let preemption = match preempt::find_candidates(cluster, &pod, &fit_error, &self.budgets, rotation) {
             // The pod stays in flight until the extenders answer.
-            Ok(found) if is_asked => {
+            Ok(found) if is_requested => {
                 self.at_extenders += 1;
                 let offer = |Candidate { node, victims, violations }: Candidate| {
                     let (_, node) = self.cluster.node(node)?;

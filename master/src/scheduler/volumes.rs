@@ -169,7 +169,7 @@ impl Volumes {
     /// # Errors
     /// If the pod fits no node. The error is the message of the stock scheduler.
     pub fn requirements_of<'a>(&'a self, pod: &'a Pod) -> Result<VolumeRequirements<'a>, String> {
-        let mut asked = VolumeRequirements::default();
+        let mut requirements = VolumeRequirements::default();
         let mut is_immediate = false;
         for wanted in &pod.spec.claims {
             let name = &wanted.name;
@@ -191,25 +191,27 @@ impl Volumes {
                 return Err(format!("persistentvolumeclaim \"{name}\" is being deleted"));
             }
             if claim.is_read_write_once_pod {
-                asked.read_write_once_pod.push(name);
+                requirements.read_write_once_pod.push(name);
             }
             if claim.is_bound {
                 match self.volumes.get(volume) {
                     Some(volume) => {
-                        asked.terms.extend(volume.terms.as_deref());
-                        asked.zones.extend((!volume.zones.is_empty()).then_some(volume.zones.as_slice()));
+                        requirements.terms.extend(volume.terms.as_deref());
+                        requirements
+                            .zones
+                            .extend((!volume.zones.is_empty()).then_some(volume.zones.as_slice()));
                     }
-                    None => asked.is_volume_missing = true,
+                    None => requirements.is_volume_missing = true,
                 }
             } else if let Some(unbound) = self.unbound(claim) {
-                asked.unbound.push(unbound);
+                requirements.unbound.push(unbound);
             } else {
                 is_immediate = true;
             }
         }
         // Small claims first, so that each gets the smallest volume.
-        asked.unbound.sort_by_key(UnboundClaim::requested);
-        if is_immediate { Err(UNBOUND.to_owned()) } else { Ok(asked) }
+        requirements.unbound.sort_by_key(UnboundClaim::requested);
+        if is_immediate { Err(UNBOUND.to_owned()) } else { Ok(requirements) }
     }
 }
 

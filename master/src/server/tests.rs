@@ -16,7 +16,7 @@ use tower::ServiceExt as _;
 
 use super::{Checks, no_api, router};
 
-async fn ask(router: &Router, who: Option<Identity>, method: &str, path: &str) -> (u16, String) {
+async fn send_request(router: &Router, who: Option<Identity>, method: &str, path: &str) -> (u16, String) {
     let mut request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
     if let Some(who) = who {
         request.extensions_mut().insert(who);
@@ -51,10 +51,14 @@ async fn anonymous_user_can_read_only_health_and_version() {
     let jane = Identity::authenticated("jane", ["dev".to_owned()]);
     let check = async |path: &str, anonymous: u16, known: u16, master: u16| {
         let router = healthy();
-        assert_eq!(ask(&router, None, "GET", path).await.0, anonymous, "nobody {path}");
-        assert_eq!(ask(&router, Some(Identity::anonymous()), "GET", path).await.0, anonymous, "{path}");
-        assert_eq!(ask(&router, Some(jane.clone()), "GET", path).await.0, known, "jane {path}");
-        assert_eq!(ask(&router, Some(admin.clone()), "GET", path).await.0, master, "admin {path}");
+        assert_eq!(send_request(&router, None, "GET", path).await.0, anonymous, "nobody {path}");
+        assert_eq!(
+            send_request(&router, Some(Identity::anonymous()), "GET", path).await.0,
+            anonymous,
+            "{path}"
+        );
+        assert_eq!(send_request(&router, Some(jane.clone()), "GET", path).await.0, known, "jane {path}");
+        assert_eq!(send_request(&router, Some(admin.clone()), "GET", path).await.0, master, "admin {path}");
     };
     for open in ["/livez", "/readyz?verbose", "/healthz", "/version"] {
         check(open, 200, 200, 200).await;
@@ -70,17 +74,17 @@ async fn anonymous_user_can_read_only_health_and_version() {
 
 #[tokio::test]
 async fn rejected_requests_get_a_status_object() {
-    let (_, body) = ask(&healthy(), None, "DELETE", "/api/v1/pods?watch=1").await;
+    let (_, body) = send_request(&healthy(), None, "DELETE", "/api/v1/pods?watch=1").await;
     let status: Value = serde_json::from_str(&body).unwrap();
     let expected = "pods is forbidden: User \"system:anonymous\" cannot deletecollection resource \"pods\" in API group \"\" \
                     at the cluster scope";
     assert_eq!(status["message"], expected);
     assert_eq!((&status["reason"], &status["kind"]), (&"Forbidden".into(), &"Status".into()));
     let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
-    let (code, body) = ask(&healthy(), Some(admin), "POST", "/version").await;
+    let (code, body) = send_request(&healthy(), Some(admin), "POST", "/version").await;
     let status: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((code, &status["reason"]), (405, &"MethodNotAllowed".into()));
-    let (_, body) = ask(&healthy(), None, "GET", "/version").await;
+    let (_, body) = send_request(&healthy(), None, "GET", "/version").await;
     let version: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&version["major"], &version["minor"]), (&VERSION.major.into(), &VERSION.minor.into()));
     assert_eq!(version["gitVersion"], VERSION.git_version);
@@ -117,9 +121,13 @@ async fn health_endpoint_names_a_failed_check_without_its_reason() {
         ),
         ("/readyz/store", 500, "internal server error: check store failed: reason withheld\n"),
     ] {
-        assert_eq!(ask(&router, Some(admin.clone()), "GET", path).await, (code, body.to_owned()), "{path}");
+        assert_eq!(
+            send_request(&router, Some(admin.clone()), "GET", path).await,
+            (code, body.to_owned()),
+            "{path}"
+        );
     }
-    assert_eq!(ask(&router, Some(admin), "GET", "/livez/store").await.0, 404);
+    assert_eq!(send_request(&router, Some(admin), "GET", "/livez/store").await.0, 404);
 }
 
 /// The lines that the stock end-to-end test "health handlers should contain necessary checks" looks for.
@@ -129,7 +137,8 @@ async fn health_endpoint_lists_the_checks_of_the_stock_server() {
     let router = router(no_api(), &Arc::new(checks), &auth());
     let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
     for (path, own) in [("/healthz", None), ("/livez", None), ("/readyz", Some("informer-sync"))] {
-        let (code, body) = ask(&router, Some(admin.clone()), "GET", &format!("{path}?verbose=1")).await;
+        let (code, body) =
+            send_request(&router, Some(admin.clone()), "GET", &format!("{path}?verbose=1")).await;
         let lines: Vec<&str> = body.lines().collect();
         for name in [
             "ping",
@@ -160,7 +169,8 @@ async fn health_endpoint_lists_the_checks_of_the_stock_server() {
             );
         }
     }
-    let (code, _) = ask(&router, Some(admin), "GET", "/livez/poststarthook/crd-informer-synced").await;
+    let (code, _) =
+        send_request(&router, Some(admin), "GET", "/livez/poststarthook/crd-informer-synced").await;
     assert_eq!(code, 200);
 }
 
@@ -169,6 +179,6 @@ async fn router_serves_only_authorized_clients() {
     let api = Router::new().route("/api", get(|| async { "the API" }));
     let router = router(api, &Arc::new(Checks::new()), &auth());
     let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
-    assert_eq!(ask(&router, Some(admin), "GET", "/api").await, (200, "the API".to_owned()));
-    assert_eq!(ask(&router, None, "GET", "/api").await.0, 403);
+    assert_eq!(send_request(&router, Some(admin), "GET", "/api").await, (200, "the API".to_owned()));
+    assert_eq!(send_request(&router, None, "GET", "/api").await.0, 403);
 }

@@ -161,9 +161,9 @@ pub fn adopt_reserved(node: &mut Json, reserved: &Json) {
     let kept = written.get("taints").and_then(Value::as_array).into_iter().flatten();
     let kept: Vec<Value> = kept.filter(|taint| !is_ours_in_json(taint)).cloned().collect();
     if let (false, Some(taints)) = (kept.is_empty(), list(spec, "taints")) {
-        let says = |taint: &Value, name: &str| text(taint.get(name)).to_owned();
+        let field = |taint: &Value, name: &str| text(taint.get(name)).to_owned();
         let is_one = |one: &Value, other: &Value| {
-            ["key", "effect"].iter().all(|name| says(one, name) == says(other, name))
+            ["key", "effect"].iter().all(|name| field(one, name) == field(other, name))
         };
         taints.retain(|taint| !kept.iter().any(|kept| is_one(kept, taint)));
         taints.extend(kept);
@@ -172,8 +172,8 @@ pub fn adopt_reserved(node: &mut Json, reserved: &Json) {
 
 /// The keys of a Node with one more key, newest first and limited in number. If another user requested the
 /// certificate, the machine was replaced, and the old keys are dropped.
-pub fn with_key(node: &Json, key: &str, asked_by_itself: bool) -> String {
-    let before = of_node(node).filter(|other| asked_by_itself && *other != key);
+pub fn with_key(node: &Json, key: &str, is_own_request: bool) -> String {
+    let before = of_node(node).filter(|other| is_own_request && *other != key);
     std::iter::once(key).chain(before).take(MAX_KEYS).collect::<Vec<_>>().join(",")
 }
 

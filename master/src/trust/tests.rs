@@ -112,7 +112,7 @@ fn registration_replaces_the_reserved_node_and_keeps_its_labels_and_keys() {
     assert!(!is_reserved(&reserved), "a kubelet goes on with it as it is");
     let mut leaving = node(&[(RESERVED, "true")]);
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    assert!(!is_reserved(&leaving), "one that is on its way out is taken over by nobody");
+    assert!(!is_reserved(&leaving), "a terminating node is not taken over");
     // A node without a client certificate changes no key.
     let mut keyless = node(&[]);
     adopt_reserved(&mut keyless, &node(&[(RESERVED, "true"), (KEYS, "aa")]));
@@ -155,7 +155,7 @@ fn untrusted_node_has_a_condition_and_a_taint() {
     it.insert("status".to_owned(), json!({"conditions": [{"type": "Ready", "status": "True"}]}));
     let [no, yes] = [false, true].map(|holds| Trust { holds, reason: "R", message: "m".to_owned() });
     assert!(apply(&mut it, &no, at(1)) && is_tainted(&it));
-    assert!(!apply(&mut it, &no, at(2)), "it stands there already");
+    assert!(!apply(&mut it, &no, at(2)), "nothing has changed");
     assert_eq!(it["spec"]["taints"].as_array().unwrap().len(), 2);
     let found = condition(&it).unwrap();
     assert_eq!(

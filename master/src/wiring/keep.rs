@@ -80,15 +80,15 @@ pub(super) struct Owned {
 }
 
 /// Reloads at each interval and on request.
-pub(super) async fn keep(keep: Keep, mut owned: Owned, mut asked: Reloads) {
+pub(super) async fn keep(keep: Keep, mut owned: Owned, mut reloads: Reloads) {
     // Several times within the last third of the lifetime.
     let interval = INTERVAL.min(keep.authorities.borrow().lifetimes().serving / 24);
     let keep = Arc::new(keep);
     loop {
-        let told = tokio::select! {
+        let response = tokio::select! {
             () = tokio::time::sleep(interval) => None,
-            told = asked.recv() => match told {
-                Some(told) => Some(told),
+            response = reloads.recv() => match response {
+                Some(response) => Some(response),
                 // The sender is gone; go on with the interval.
                 None => {
                     tokio::time::sleep(interval).await;
@@ -101,7 +101,7 @@ pub(super) async fn keep(keep: Keep, mut owned: Owned, mut asked: Reloads) {
             tracing::error!(error, "cannot reload or renew certificates; using the previous ones");
         }
         // The requester may be gone.
-        let _ = told.map(|told| told.send(looked));
+        let _ = response.map(|response| response.send(looked));
     }
 }
 

@@ -8,7 +8,7 @@ use crate::pki::Pki;
 
 #[test]
 fn the_advertised_address_is_never_unspecified() {
-    let told = |bind: &str, flag: Option<&str>| {
+    let advertised_address = |bind: &str, flag: Option<&str>| {
         let options = Options {
             address: SocketAddr::new(bind.parse().unwrap(), 6443),
             advertise_address: flag.map(|flag| flag.parse().unwrap()),
@@ -16,10 +16,10 @@ fn the_advertised_address_is_never_unspecified() {
         };
         address::advertised(&options)
     };
-    assert_eq!(told("0.0.0.0", Some("10.0.0.7")).to_string(), "10.0.0.7");
-    assert_eq!(told("10.0.0.8", None).to_string(), "10.0.0.8");
+    assert_eq!(advertised_address("0.0.0.0", Some("10.0.0.7")).to_string(), "10.0.0.7");
+    assert_eq!(advertised_address("10.0.0.8", None).to_string(), "10.0.0.8");
     for everywhere in ["0.0.0.0", "::"] {
-        assert!(!told(everywhere, None).is_unspecified());
+        assert!(!advertised_address(everywhere, None).is_unspecified());
     }
 }
 
@@ -64,8 +64,8 @@ fn owned() -> Owned {
 async fn running_master_serves_a_renewed_certificate() {
     let folder = tempfile::tempdir().unwrap();
     let (keeping, mut shown, _believed) = kept(folder.path());
-    let (_, asked) = backup::reloading();
-    let renewal = tokio::spawn(keep::keep(keeping, owned(), asked));
+    let (_, reloads) = backup::reloading();
+    let renewal = tokio::spawn(keep::keep(keeping, owned(), reloads));
     let unchanged = tokio::time::timeout(keep::INTERVAL * 5, shown.changed()).await;
     assert!(unchanged.is_err(), "a young certificate stays");
     let file = folder.path().join("pki/serving.pem");
@@ -85,8 +85,8 @@ async fn running_master_loads_a_new_root_ca_and_ignores_a_damaged_one() {
     let folder = tempfile::tempdir().unwrap();
     let (keeping, mut shown, mut believed) = kept(folder.path());
     let pki = folder.path().join("pki");
-    let (_, asked) = backup::reloading();
-    let renewal = tokio::spawn(keep::keep(keeping, owned(), asked));
+    let (_, reloads) = backup::reloading();
+    let renewal = tokio::spawn(keep::keep(keeping, owned(), reloads));
     let before = believed.borrow().root_hash();
     let good = std::fs::read(pki.join("intermediate.crt")).unwrap();
     std::fs::write(pki.join("intermediate.crt"), "broken").unwrap();
@@ -105,13 +105,13 @@ async fn running_master_loads_a_new_root_ca_and_ignores_a_damaged_one() {
 async fn owner_record_is_written_when_it_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let (keeping, _shown, believed) = kept(folder.path());
-    let (_, asked) = backup::reloading();
+    let (_, reloads) = backup::reloading();
     let owned = owned();
     let store = owned.store.clone();
     let own = keep::mark(&believed.borrow(), "k");
     let other = owner::Mark { root_authority: "x".to_owned(), ..own.clone() };
     owner::claim(&*store, &other, Kept::Shared, false, folder.path()).await.unwrap();
-    let keeping = tokio::spawn(keep::keep(keeping, owned, asked));
+    let keeping = tokio::spawn(keep::keep(keeping, owned, reloads));
     let noted = async || store.get(owner::KEY).await.unwrap().entry.map(|entry| entry.value);
     let theirs = noted().await;
     let mut looks = tokio::time::interval(keep::INTERVAL);

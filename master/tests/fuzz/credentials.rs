@@ -1,4 +1,4 @@
-//! Tokens, requests for certificates and who one wants to be, damaged.
+//! Damaged tokens, certificate signing requests and user names.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -14,7 +14,7 @@ fn damaged_token_authenticates_no_user() {
     let server = Server::new();
     let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
     let json = |method: &str, path: &str| admin(method, path).header("content-type", "application/json");
-    let made = server.ask(json("POST", path), br#"{"spec":{"audiences":[]}}"#).unwrap();
+    let made = server.send_request(json("POST", path), br#"{"spec":{"audiences":[]}}"#).unwrap();
     let token = made.body["status"]["token"].as_str().unwrap().to_owned();
     let parts: Vec<Vec<u8>> = token.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).unwrap()).collect();
     let whole = |path: &str, token: &[u8]| {
@@ -22,11 +22,11 @@ fn damaged_token_authenticates_no_user() {
         Some(http::Request::get(path).header("authorization", header))
     };
     let me = "/api/v1/namespaces/default";
-    let known = server.ask(whole(me, token.as_bytes()).unwrap(), b"").unwrap();
+    let known = server.send_request(whole(me, token.as_bytes()).unwrap(), b"").unwrap();
     assert_eq!(known.code, 403, "known, and without a role: {known:?}");
     fuzz(3000, &(0..4_usize, edits()), |(part, edits)| {
         let sent = match parts.get(part) {
-            // The text itself, or what one of its parts says.
+            // Damages the encoded text, or the decoded content of one part.
             None => damaged(token.as_bytes(), &edits),
             Some(inner) => {
                 let mut parts = parts.clone();
@@ -36,13 +36,13 @@ fn damaged_token_authenticates_no_user() {
             }
         };
         let Some(request) = whole(me, &sent) else { return Ok(()) };
-        let answer = server.ask(request, b"")?;
+        let answer = server.send_request(request, b"")?;
         let is_whole = sent.trim_ascii() == token.as_bytes();
         prop_assert!(answer.code == 401 || is_whole, "{answer:?} for {}", sent.escape_ascii());
-        // The same token, as somebody else asks about it.
+        // A token review of the same token by another user.
         let review = json!({"spec": {"token": String::from_utf8_lossy(&sent)}}).to_string();
-        let reviewed =
-            server.ask(json("POST", "/apis/authentication.k8s.io/v1/tokenreviews"), review.as_bytes())?;
+        let reviewed = server
+            .send_request(json("POST", "/apis/authentication.k8s.io/v1/tokenreviews"), review.as_bytes())?;
         let is_known = reviewed.body["status"]["authenticated"] == true;
         prop_assert!(is_whole || !is_known, "{reviewed:?} for {}", sent.escape_ascii());
         Ok(())
@@ -63,7 +63,7 @@ fn damaged_csr_is_rejected_or_stored_unchanged() {
     };
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let post = || admin("POST", path).header("content-type", "application/json");
-    let made = server.ask(post(), sent(pem.as_bytes(), "a-").to_string().as_bytes()).unwrap();
+    let made = server.send_request(post(), sent(pem.as_bytes(), "a-").to_string().as_bytes()).unwrap();
     assert_eq!(made.code, 201, "{made:?}");
     fuzz(2000, &(any::<bool>(), edits()), |(is_inside, edits)| {
         let bytes = if is_inside {
@@ -73,7 +73,7 @@ fn damaged_csr_is_rejected_or_stored_unchanged() {
         } else {
             damaged(pem.as_bytes(), &edits)
         };
-        server.ask(post(), sent(&bytes, "b-").to_string().as_bytes()).map(drop)
+        server.send_request(post(), sent(&bytes, "b-").to_string().as_bytes()).map(drop)
     });
 }
 
@@ -91,7 +91,7 @@ fn a_damaged_name_never_authenticates_as_another_user() {
             let Ok(value) = http::HeaderValue::from_bytes(&value) else { return Ok(()) };
             request = request.header(name, value);
         }
-        let answer = server.ask(request, b"")?;
+        let answer = server.send_request(request, b"")?;
         prop_assert!(answer.code >= 400 || answer.body["kind"] == "PodList", "{answer:?}");
         Ok(())
     });

@@ -1,4 +1,4 @@
-//! What may happen to bytes on their way: slips, cuts, repetitions, malice.
+//! Ways to damage bytes: flipped bits, deletions, repetitions and insertions.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
-/// Pieces that mean something somewhere.
+/// Fragments with a meaning in one of the formats.
 const TOKENS: [&str; 44] = [
     "{",
     "}",
@@ -55,22 +55,22 @@ const TOKENS: [&str; 44] = [
     "<<: ",
 ];
 
-/// One thing that happens.
+/// One change.
 #[derive(Clone, Debug)]
 pub enum Edit {
-    /// A bit turns over.
+    /// Flips a bit.
     Flip(Index, u8),
-    /// A part goes.
+    /// Deletes a range.
     Cut(Index, Index),
-    /// A part comes again, elsewhere.
+    /// Repeats a range at another position.
     Again(Index, Index, Index),
-    /// Something comes in between.
+    /// Inserts a fragment.
     Insert(Index, Vec<u8>),
-    /// A value of a document becomes another one.
+    /// Replaces a value of a JSON document.
     Swap(Index, Value),
 }
 
-/// Up to a few things that happen.
+/// A few changes, or none.
 pub fn edits() -> impl Strategy<Value = Vec<Edit>> {
     let token = prop_oneof![
         4 => select(&TOKENS[..]).prop_map(|token| token.as_bytes().to_vec()),
@@ -89,7 +89,7 @@ pub fn edits() -> impl Strategy<Value = Vec<Edit>> {
     vec(edit, 0..4)
 }
 
-/// Values that stand where they should not.
+/// Replacement values of other types.
 fn value() -> impl Strategy<Value = Value> {
     let nested = (0..80).fold(json!(1), |inner, _| json!({"a": [inner]}));
     select(vec![
@@ -131,11 +131,11 @@ fn value() -> impl Strategy<Value = Value> {
     ])
 }
 
-/// The bytes after all of it has happened.
+/// The bytes after all changes.
 pub fn damaged(bytes: &[u8], edits: &[Edit]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for edit in edits {
-        // A place behind the last byte is one, too.
+        // The position after the last byte is valid, too.
         let place = |index: &Index| index.index(bytes.len() + 1);
         match edit {
             Edit::Flip(at, bit) if !bytes.is_empty() => {
@@ -193,7 +193,7 @@ fn collect(value: &Value, path: &mut String, paths: &mut Vec<String>) {
     }
 }
 
-/// Bytes as somebody who looks into a failure wants them.
+/// Displays bytes in the failure message of a test.
 pub struct Shown<'a>(pub &'a [u8]);
 
 impl fmt::Display for Shown<'_> {

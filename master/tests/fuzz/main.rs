@@ -1,7 +1,7 @@
-//! Whatever bytes a client sends, as bodies, patches, queries, headers or inside of objects, it is told what is wrong with
-//! them: nothing panics or hangs, and no mistake of a client is the server's.
+//! Fuzz tests of the API server: damaged bodies, patches, queries, headers and objects get a client error with its cause.
+//! No request panics, hangs or causes an internal error.
 //!
-//! A few seconds each; `CORACLE_FUZZ_CASES=100000 cargo nextest run -p master --test fuzz` for as many.
+//! Each test takes a few seconds; `CORACLE_FUZZ_CASES=100000` sets the number of cases.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod bodies;
@@ -15,10 +15,10 @@ mod server;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-/// Tries so many cases, or as many as are asked for; the same ones each time.
+/// Runs this many cases, or `CORACLE_FUZZ_CASES` of them. They are the same in each run.
 fn fuzz<S: Strategy>(few: u32, strategy: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
-    let asked = std::env::var("CORACLE_FUZZ_CASES").ok().map(|text| text.parse().unwrap());
-    let config = Config { cases: asked.unwrap_or(few), failure_persistence: None, ..Config::default() };
+    let case_count = std::env::var("CORACLE_FUZZ_CASES").ok().map(|text| text.parse().unwrap());
+    let config = Config { cases: case_count.unwrap_or(few), failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     match runner.run(strategy, test) {
         Ok(()) => {}

@@ -2,14 +2,14 @@
 
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// A path, and what is sent to it.
+/// Pairs of a path and the body that is sent to it.
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let entry = |key: &str, value: &str| [field(1, key.as_bytes()), field(2, value.as_bytes())].concat();
     let metadata = field(1, &[field(2, b"made-"), field(11, &entry("app", "web"))].concat());
     let container = field(2, &[field(1, b"main"), field(2, b"nginx")].concat());
     let template = [field(1, &field(11, &entry("app", "web"))), field(2, &container)].concat();
     let selector = field(2, &field(1, &entry("app", "web")));
-    // A number of one byte: field 1, varint, 3.
+    // Field 1, a varint with the value 3.
     let spec = [vec![8, 3], selector, field(3, &template)].concat();
     vec![
         (
@@ -31,13 +31,13 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The envelope around a message.
+/// The Kubernetes protobuf envelope (`runtime.Unknown`) of a message.
 fn whole(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let types = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
     [b"k8s\0".to_vec(), field(1, &types), field(2, message)].concat()
 }
 
-/// A field of bytes, shorter than 16 KiB.
+/// A length-delimited field of less than 16 KiB.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let length = bytes.len();
     let mut field = vec![number << 3 | 2];

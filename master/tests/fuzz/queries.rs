@@ -1,4 +1,4 @@
-//! Selectors, continue tokens, revisions and all else that stands in a query or a path, damaged.
+//! Damaged paths and queries: selectors, continue tokens, revisions and other parameters.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::damage::{damaged, edits};
 use crate::fuzz;
 use crate::server::{Server, admin};
 
-/// Parameters to start from; tokens are `2/default/a` and a place without a revision.
+/// Valid parameters that are damaged. The continue tokens decode to `2/default/a` and to a key without a revision.
 const PARAMETERS: [(&str, &str); 22] = [
     ("labelSelector", "app=web,tier in (a,b),!x,c notin (d)"),
     ("labelSelector", "example.com/app!=web"),
@@ -56,7 +56,7 @@ const ACCEPT: [&str; 5] = [
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
 ];
 
-/// As it stands in a query.
+/// The percent-encoded text.
 fn encoded(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_alphanumeric() {
@@ -78,7 +78,7 @@ fn damaged_queries_get_an_error_with_the_cause() {
         let mut uri = String::new();
         for (at, part) in path.split('/').enumerate() {
             uri.push_str(if at > 0 { "/" } else { "" });
-            // Every third part is hit, so that most paths still lead somewhere.
+            // Damages one path segment in three, so that most paths are still served.
             let edits = if at % 3 == 2 { path_edits.as_slice() } else { &[] };
             uri.push_str(
                 if edits.is_empty() { part.to_owned() } else { encoded(&damaged(part.as_bytes(), edits)) }
@@ -92,7 +92,7 @@ fn damaged_queries_get_an_error_with_the_cause() {
         uri.push(if uri.contains('?') { '&' } else { '?' });
         uri.push_str(&query.join("&"));
         let accept = damaged(accept.as_bytes(), &accept_edits);
-        // What a header cannot hold is refused by whoever reads it off the wire.
+        // The HTTP parser rejects bytes that a header must not contain.
         let Ok(accept) = http::HeaderValue::from_bytes(&accept) else { return Ok(()) };
         if uri.len() > u16::MAX.into() {
             return Ok(());
@@ -100,6 +100,6 @@ fn damaged_queries_get_an_error_with_the_cause() {
         if method == "HEAD" {
             return Ok(());
         }
-        server.ask(admin(method, &uri).header("accept", accept), b"").map(drop)
+        server.send_request(admin(method, &uri).header("accept", accept), b"").map(drop)
     });
 }

@@ -1,6 +1,6 @@
-//! Requests to start from: objects of kinds that are read and checked in different ways, and what changes them.
+//! Valid requests that the tests damage: they create and change objects of kinds with different validation.
 
-/// A request that is right.
+/// A valid request.
 #[derive(Clone, Copy, Debug)]
 pub struct Seed {
     pub method: &'static str,
@@ -28,7 +28,7 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// Objects; each can be made once, in this order, so that the rest finds them.
+/// Requests that create objects. In this order, each succeeds once, and the changes find their objects.
 pub const OBJECTS: &[Seed] = &[
     post("/api/v1/namespaces/default/serviceaccounts", r#"{"metadata":{"name":"default"}}"#),
     post(
@@ -111,7 +111,7 @@ pub const OBJECTS: &[Seed] = &[
     },
 ];
 
-/// What changes them, or asks something.
+/// Requests that change these objects, and access reviews.
 pub const CHANGES: &[Seed] = &[
     patch(MAP, MERGE, r#"{"data":{"k":null,"l":"w"},"metadata":{"annotations":{"a":"b"}}}"#),
     patch(

@@ -1,4 +1,4 @@
-//! A master in this process, with everything that a request passes on its way.
+//! A master in this process, with all layers that a request passes.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use tower::ServiceExt as _;
 use crate::damage::Shown;
 use crate::seeds;
 
-/// Longer than any answer takes, on a busy machine and in a debug build.
+/// Time limit of a response. It allows for a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Requests after which a server is begun anew, so that what they made does not add up.
+/// Number of requests before the server is replaced, so that created objects do not accumulate.
 const REQUESTS: usize = 3000;
 
-/// A server, begun anew from time to time.
+/// A server that is replaced after a number of requests.
 pub struct Server {
     runtime: Runtime,
     router: RefCell<Router>,
-    asked: Cell<usize>,
+    requests: Cell<usize>,
 }
 
-/// What a request is answered.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     pub code: u16,
@@ -44,16 +44,20 @@ impl Server {
     pub fn new() -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let router = RefCell::new(runtime.block_on(open()));
-        Self { runtime, router, asked: Cell::new(0) }
+        Self { runtime, router, requests: Cell::new(0) }
     }
 
-    /// Sends a request of an administrator, or of whoever its headers name.
-    pub fn ask(&self, request: http::request::Builder, body: &[u8]) -> Result<Answer, TestCaseError> {
-        // What is no request at all never comes so far.
+    /// Sends a request as administrator, or as the user in its headers.
+    pub fn send_request(
+        &self,
+        request: http::request::Builder,
+        body: &[u8],
+    ) -> Result<Answer, TestCaseError> {
+        // The HTTP parser rejects requests that are not valid HTTP.
         let request = request.body(Body::from(body.to_vec()));
         let request = request.map_err(|error| TestCaseError::reject(error.to_string()))?;
-        self.asked.set(self.asked.get() + 1);
-        if self.asked.get().is_multiple_of(REQUESTS) {
+        self.requests.set(self.requests.get() + 1);
+        if self.requests.get().is_multiple_of(REQUESTS) {
             *self.router.borrow_mut() = self.runtime.block_on(open());
         }
         let shown = format!("{} {}", request.method(), request.uri());
@@ -71,17 +75,15 @@ impl Server {
         match code {
             200..400 => Ok(Answer { code, body }),
             400.. if !is_status => wrong("was answered with no Status"),
-            400.. if body["message"].as_str().is_none_or(str::is_empty) => {
-                wrong("was not told what is wrong")
-            }
-            // A revision that is yet to come.
+            400.. if body["message"].as_str().is_none_or(str::is_empty) => wrong("got no error message"),
+            // A future revision.
             400..500 | 504 => Ok(Answer { code, body }),
             _ => wrong("is no fault of the server"),
         }
     }
 }
 
-/// The code and the body; of a watch that begins no more than that.
+/// The status code and the body. The body of a watch is not read.
 async fn answer(router: Router, request: Request<Body>) -> (u16, Vec<u8>) {
     let response = router.oneshot(request).await.unwrap();
     let code = response.status().as_u16();
@@ -108,7 +110,7 @@ async fn open() -> Router {
     router
 }
 
-/// A request of an administrator.
+/// A request builder with the identity of an administrator.
 pub fn admin(method: &str, uri: &str) -> http::request::Builder {
     let who = Identity::authenticated("admin", ["system:masters".to_owned()]);
     Request::builder().method(method).uri(uri).extension(who)

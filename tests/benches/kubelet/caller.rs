@@ -35,10 +35,10 @@ impl Listener {
 
     /// Waits until the next pod connects, then requests a page from it. Returns the time at which the response began.
     pub async fn answered(&self) -> Nanos {
-        timeout(DEADLINE, self.ask()).await.unwrap()
+        timeout(DEADLINE, self.measure_response()).await.unwrap()
     }
 
-    async fn ask(&self) -> Nanos {
+    async fn measure_response(&self) -> Nanos {
         let (_call, pod) = self.0.accept().await.unwrap();
         let mut connection = TcpStream::connect((pod.ip(), PORT)).await.unwrap();
         connection.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();

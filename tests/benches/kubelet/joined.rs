@@ -76,7 +76,7 @@ impl Joined {
     }
 
     async fn get(&self, path: &str) -> Result<Value, String> {
-        match self.master.ask(&self.client, path).await? {
+        match self.master.send_request(&self.client, path).await? {
             (200, text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
             (code, text) => Err(format!("{code} {text}")),
         }

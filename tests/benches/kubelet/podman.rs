@@ -59,12 +59,12 @@ impl Podman {
             command.args([flag, &self.path(name)]);
         }
         let output = command.args(arguments).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(
             output.status.success(),
-            "podman {arguments:?}: {}{told}",
+            "podman {arguments:?}: {}{printed}",
             String::from_utf8_lossy(&output.stderr)
         );
-        told
+        printed
     }
 }

@@ -59,7 +59,7 @@ impl Way {
 
 impl Connection {
     /// Sends a request and reads the whole response. Returns the status code and the body.
-    pub async fn ask(&mut self, method: Method, path: &str, body: &str) -> Result<(u16, Bytes), String> {
+    pub async fn exchange(&mut self, method: Method, path: &str, body: &str) -> Result<(u16, Bytes), String> {
         let (code, body) = self.begin(method, path, body).await?;
         let body = body.collect().await.map_err(|error| error.to_string())?;
         Ok((code, body.to_bytes()))

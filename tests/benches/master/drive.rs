@@ -84,7 +84,7 @@ pub async fn run(
                 }
                 let request = make(number);
                 let (code, answer) =
-                    connection.ask(request.method, &request.path, &request.body).await.unwrap();
+                    connection.exchange(request.method, &request.path, &request.body).await.unwrap();
                 assert!(code == request.expected, "{code}: {}", String::from_utf8_lossy(&answer));
                 done += 1;
             }

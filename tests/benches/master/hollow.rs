@@ -96,10 +96,10 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
     let mut ready = follow(&way, "/api/v1/nodes?watch=true", Seen::is_ready).await;
     let last = until(&mut ready, nodes, &master).await;
     let seconds = last.duration_since(begun).as_secs_f64();
-    let told = |table: &mut Table, what: &str, measured: f64, unit: &str, detail: String| {
+    let add_row = |table: &mut Table, what: &str, measured: f64, unit: &str, detail: String| {
         table.at_most(&format!("(h) {what}"), f64::INFINITY, measured, unit, detail);
     };
-    told(table, &format!("{nodes} nodes Ready"), seconds, " s", taken(&master, &hollow));
+    add_row(table, &format!("{nodes} nodes Ready"), seconds, " s", taken(&master, &hollow));
 
     let path = "/api/v1/pods?watch=true&fieldSelector=status.phase%3DRunning&timeoutSeconds=7200";
     let mut running = follow(&way, path, Seen::is_running).await;
@@ -115,15 +115,15 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
     let last = until(&mut running, pods, &master).await;
     let seconds = last.duration_since(begun).as_secs_f64();
     let detail = format!("made within {made:.0} s; {}; {}", late(&running), taken(&master, &hollow));
-    told(table, &format!("{pods} pods Running"), seconds, " s", detail);
+    add_row(table, &format!("{pods} pods Running"), seconds, " s", detail);
     let (requests, most) = served(&way).await.since(&before, seconds);
-    told(table, "requests served meanwhile", requests, " /s", most);
+    add_row(table, "requests served meanwhile", requests, " /s", most);
 
     tokio::time::sleep(arguments.settling).await;
     ASKED.lock().unwrap().clear();
     let before = (served(&way).await, master_and(&hollow, &master).map(cpu_seconds), Instant::now());
     let stock = Stock { nodes: (NODE, nodes), pods, make: pod };
-    let answers = mix::ask(&way, stock, window).await;
+    let answers = mix::exchange(&way, stock, window).await;
     let after = (served(&way).await, master_and(&hollow, &master).map(cpu_seconds));
     let seconds = before.2.elapsed().as_secs_f64();
     let all = answers.all();
@@ -136,17 +136,17 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
     );
     table.at_most("(h) API, 99 of 100 requests", TARGET, share(&all, 0.99), " ms", detail);
     let (requests, most) = after.0.since(&before.0, seconds);
-    told(table, "requests served", requests, " /s", most);
-    told(table, "pods that come, created -> Running", half(&running), " ms", late(&running));
+    add_row(table, "requests served", requests, " /s", most);
+    add_row(table, "pods that come, created -> Running", half(&running), " ms", late(&running));
     let cpu = |which: usize| (after.1[which] - before.1[which]) / seconds * 100.0;
     let memory = gauge::memory(master.pid());
     let detail = format!("{:.0} of it anonymous, at most {:.0}", memory.anonymous, memory.peak);
-    told(table, "memory of the master", memory.resident, " MiB", detail);
-    told(table, "processor of the master", cpu(0), " %", format!("{seconds:.0} s"));
+    add_row(table, "memory of the master", memory.resident, " MiB", detail);
+    add_row(table, "processor of the master", cpu(0), " %", format!("{seconds:.0} s"));
     let memory = gauge::memory(hollow.0.id());
     let detail = format!("{:.0} MiB and {:.0} % of a core in all", memory.resident, cpu(1));
-    told(table, "memory of a node", memory.resident * 1024.0 / nodes as f64, " KiB", detail);
-    told(table, "processor of a node", cpu(1) / nodes as f64, " %", String::new());
+    add_row(table, "memory of a node", memory.resident * 1024.0 / nodes as f64, " KiB", detail);
+    add_row(table, "processor of a node", cpu(1) / nodes as f64, " %", String::new());
 }
 
 fn master_and(hollow: &Nodes, master: &Master) -> [u32; 2] {
@@ -174,8 +174,8 @@ async fn until(seen: &mut watch::Receiver<Moments>, all: usize, master: &Master)
 
 /// Returns the milliseconds from creating each pod until the watch saw it run, for pods with both times.
 fn lateness(running: &watch::Receiver<Moments>) -> Vec<f64> {
-    let (asked, running) = (ASKED.lock().unwrap(), running.borrow());
-    let both = asked.iter().filter_map(|(name, asked)| Some(running.get(name)?.duration_since(*asked)));
+    let (created, running) = (ASKED.lock().unwrap(), running.borrow());
+    let both = created.iter().filter_map(|(name, created)| Some(running.get(name)?.duration_since(*created)));
     both.map(|time| time.as_secs_f64() * 1e3).collect()
 }
 

@@ -59,7 +59,7 @@ impl Machine {
         make(&mut stranger, REQUESTS, &self.request).await;
         let path = format!("{REQUESTS}/{}", self.name);
         let certificate = loop {
-            let (_, answer) = stranger.ask(Method::GET, &path, "").await.unwrap();
+            let (_, answer) = stranger.exchange(Method::GET, &path, "").await.unwrap();
             let seen: Value = serde_json::from_slice(&answer).unwrap();
             if let Some(signed) = seen["status"]["certificate"].as_str() {
                 break String::from_utf8(STANDARD.decode(signed).unwrap()).unwrap();
@@ -79,7 +79,7 @@ impl Machine {
 async fn make(connection: &mut Connection, path: &str, object: &str) {
     let begun = Instant::now();
     loop {
-        let (code, answer) = connection.ask(Method::POST, path, object).await.unwrap();
+        let (code, answer) = connection.exchange(Method::POST, path, object).await.unwrap();
         if code == 201 {
             return;
         }

@@ -97,7 +97,7 @@ async fn list(way: &Way, path: &str) -> (f64, usize) {
     let (mut times, mut bytes) = (Vec::new(), 0);
     for _ in 0..LISTS {
         let begun = Instant::now();
-        let (code, answer) = connection.ask(Method::GET, path, "").await.unwrap();
+        let (code, answer) = connection.exchange(Method::GET, path, "").await.unwrap();
         times.push(begun.elapsed().as_secs_f64() * 1e3);
         assert_eq!(code, 200);
         bytes = answer.len();

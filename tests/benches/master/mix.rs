@@ -17,22 +17,22 @@ const PACE: f64 = 100.0;
 /// Number of clients. Each sends at its scheduled time, even when an earlier response is late.
 const CLIENTS: usize = 20;
 /// The sequence of requests that each client repeats.
-const TURNS: [Asked; 10] = [
-    Asked::Get,
-    Asked::List,
-    Asked::Patch,
-    Asked::Create,
-    Asked::Get,
-    Asked::Get,
-    Asked::List,
-    Asked::Patch,
-    Asked::Get,
-    Asked::Delete,
+const TURNS: [Operation; 10] = [
+    Operation::Get,
+    Operation::List,
+    Operation::Patch,
+    Operation::Create,
+    Operation::Get,
+    Operation::Get,
+    Operation::List,
+    Operation::Patch,
+    Operation::Get,
+    Operation::Delete,
 ];
 
 /// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Asked {
+pub enum Operation {
     /// Get a pod.
     Get,
     /// List the pods of a node.
@@ -47,7 +47,7 @@ pub enum Asked {
 
 /// Latencies in milliseconds by kind of request, from the scheduled time of a request to its complete response.
 #[derive(Default)]
-pub struct Answers(BTreeMap<Asked, Vec<f64>>);
+pub struct Answers(BTreeMap<Operation, Vec<f64>>);
 
 impl Answers {
     /// Latencies of all kinds.
@@ -57,8 +57,8 @@ impl Answers {
 
     /// Returns the 99th percentile of the latency of each kind, as text.
     pub fn each(&self) -> String {
-        let one = |(asked, times): (&Asked, &Vec<f64>)| {
-            format!("{asked:?} {:.1}", share(times, 0.99)).to_lowercase()
+        let one = |(operation, times): (&Operation, &Vec<f64>)| {
+            format!("{operation:?} {:.1}", share(times, 0.99)).to_lowercase()
         };
         self.0.iter().map(one).collect::<Vec<_>>().join(", ")
     }
@@ -76,16 +76,16 @@ pub struct Stock {
 }
 
 /// Sends requests during the window. Returns their latencies.
-pub async fn ask(way: &Way, stock: Stock, window: Duration) -> Answers {
+pub async fn exchange(way: &Way, stock: Stock, window: Duration) -> Answers {
     let mut asking = JoinSet::new();
     let begun = Instant::now();
     for client in 0..CLIENTS {
         let connection = way.connect().await.unwrap();
-        asking.spawn(Client { connection, client, stock, made: None }.ask(begun, window));
+        asking.spawn(Client { connection, client, stock, made: None }.exchange(begun, window));
     }
     let mut answers = Answers::default();
-    for (asked, time) in asking.join_all().await.into_iter().flatten() {
-        answers.0.entry(asked).or_default().push(time);
+    for (operation, time) in asking.join_all().await.into_iter().flatten() {
+        answers.0.entry(operation).or_default().push(time);
     }
     answers
 }
@@ -98,7 +98,7 @@ struct Client {
 }
 
 impl Client {
-    async fn ask(mut self, begun: Instant, window: Duration) -> Vec<(Asked, f64)> {
+    async fn exchange(mut self, begun: Instant, window: Duration) -> Vec<(Operation, f64)> {
         let mut answers = Vec::new();
         for number in (self.client..).step_by(CLIENTS) {
             let due = begun + Duration::from_secs_f64(number as f64 / PACE);
@@ -106,10 +106,10 @@ impl Client {
                 break;
             }
             tokio::time::sleep_until(due.into()).await;
-            let asked = TURNS[(number / CLIENTS + self.client) % TURNS.len()];
-            let (asked, request) = self.request(asked, number);
+            let operation = TURNS[(number / CLIENTS + self.client) % TURNS.len()];
+            let (operation, request) = self.request(operation, number);
             self.send(request).await;
-            answers.push((asked, due.elapsed().as_secs_f64() * 1e3));
+            answers.push((operation, due.elapsed().as_secs_f64() * 1e3));
         }
         if let Some(request) = self.delete() {
             self.send(request).await;
@@ -118,38 +118,38 @@ impl Client {
     }
 
     async fn send(&mut self, request: Request) {
-        let answer = self.connection.ask(request.method, &request.path, &request.body).await;
+        let answer = self.connection.exchange(request.method, &request.path, &request.body).await;
         let (code, body) = answer.unwrap();
         assert!(code == request.expected, "{} {code}: {}", request.path, String::from_utf8_lossy(&body));
     }
 
     /// Builds a request of the given kind. If no pod is left to delete, builds a request of another kind.
-    fn request(&mut self, asked: Asked, number: usize) -> (Asked, Request) {
+    fn request(&mut self, operation: Operation, number: usize) -> (Operation, Request) {
         let (node, nodes) = self.stock.nodes;
         // Consecutive requests concern objects that are not adjacent in the store.
         let spread = number.wrapping_mul(7919);
         let some_pod = format!("{PODS}/pod-{}", spread % self.stock.pods);
-        let request = match asked {
-            Asked::Get => Request::get(some_pod),
-            Asked::List => {
+        let request = match operation {
+            Operation::Get => Request::get(some_pod),
+            Operation::List => {
                 let node = format!("{node}{}", spread % nodes);
                 Request::get(format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}"))
             }
-            Asked::Patch => {
+            Operation::Patch => {
                 Request { method: Method::PATCH, path: some_pod, body: patch(number as u128), expected: 200 }
             }
-            Asked::Create => {
+            Operation::Create => {
                 let name = format!("comes-{number}");
                 let body = (self.stock.make)(&name);
                 self.made = Some(name);
                 Request { method: Method::POST, path: PODS.to_owned(), body, expected: 201 }
             }
-            Asked::Delete => match self.delete() {
+            Operation::Delete => match self.delete() {
                 Some(request) => request,
-                None => return (Asked::Get, Request::get(some_pod)),
+                None => return (Operation::Get, Request::get(some_pod)),
             },
         };
-        (asked, request)
+        (operation, request)
     }
 
     /// Builds the request that deletes the temporary pod created last.

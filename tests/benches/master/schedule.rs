@@ -77,7 +77,7 @@ async fn all_ready(way: &Way) {
     let begun = Instant::now();
     let mut connection = way.connect().await.unwrap();
     loop {
-        let (code, nodes) = connection.ask(Method::GET, "/api/v1/nodes", "").await.unwrap();
+        let (code, nodes) = connection.exchange(Method::GET, "/api/v1/nodes", "").await.unwrap();
         assert_eq!(code, 200);
         if !String::from_utf8_lossy(&nodes).contains("node.kubernetes.io/not-ready") {
             return;

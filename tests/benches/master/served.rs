@@ -14,7 +14,7 @@ pub struct Served(BTreeMap<String, f64>);
 
 /// Reads the current counters of a master.
 pub async fn served(way: &Way) -> Served {
-    let (code, body) = way.connect().await.unwrap().ask(Method::GET, "/metrics", "").await.unwrap();
+    let (code, body) = way.connect().await.unwrap().exchange(Method::GET, "/metrics", "").await.unwrap();
     assert_eq!(code, 200);
     let mut served = BTreeMap::new();
     let text = String::from_utf8(body.to_vec()).unwrap();
@@ -38,7 +38,7 @@ impl Served {
         };
         let mut each: Vec<(String, f64)> = self.0.iter().map(of).collect();
         each.sort_by(|one, other| other.1.total_cmp(&one.1));
-        let told = each.iter().take(TOLD).map(|(what, rate)| format!("{what} {rate:.1}"));
-        (each.iter().map(|(_, rate)| rate).sum(), told.collect::<Vec<_>>().join(", "))
+        let rates = each.iter().take(TOLD).map(|(what, rate)| format!("{what} {rate:.1}"));
+        (each.iter().map(|(_, rate)| rate).sum(), rates.collect::<Vec<_>>().join(", "))
     }
 }

@@ -64,5 +64,5 @@ pub async fn start(master: &mut Master) -> f64 {
 async fn is_ready(master: &Master) -> bool {
     let Ok(way) = Way::to(master) else { return false };
     let Ok(mut connection) = way.connect().await else { return false };
-    matches!(connection.ask(Method::GET, "/readyz", "").await, Ok((200, _)))
+    matches!(connection.exchange(Method::GET, "/readyz", "").await, Ok((200, _)))
 }

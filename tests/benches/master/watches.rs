@@ -98,7 +98,7 @@ async fn watch(mut body: Incoming, epoch: Instant, measures: bool) -> (u64, Vec<
         let now = epoch.elapsed().as_micros();
         events += data.iter().filter(|byte| **byte == b'\n').count() as u64;
         if measures {
-            measure_lines(&mut rest, &data, |asked| late.push(now.saturating_sub(asked)));
+            measure_lines(&mut rest, &data, |sent_at| late.push(now.saturating_sub(sent_at)));
         }
     }
     (events, late)
@@ -130,7 +130,7 @@ async fn change(way: &Way, pods: usize, pace: f64, window: Duration, epoch: Inst
                 ticks.tick().await;
                 let path = format!("{PODS}/pod-{}", (done * WRITERS + writer) % pods);
                 let body = patch(epoch.elapsed().as_micros());
-                let (code, answer) = connection.ask(Method::PATCH, &path, &body).await.unwrap();
+                let (code, answer) = connection.exchange(Method::PATCH, &path, &body).await.unwrap();
                 assert!(code == 200, "{code}: {}", String::from_utf8_lossy(&answer));
                 done += 1;
             }
@@ -146,7 +146,8 @@ async fn change(way: &Way, pods: usize, pace: f64, window: Duration, epoch: Inst
 
 /// Current resource version of the store.
 async fn revision(way: &Way) -> u64 {
-    let (_, list) = way.connect().await.unwrap().ask(Method::GET, "/api/v1/pods?limit=1", "").await.unwrap();
+    let (_, list) =
+        way.connect().await.unwrap().exchange(Method::GET, "/api/v1/pods?limit=1", "").await.unwrap();
     let list: serde_json::Value = serde_json::from_slice(&list).unwrap();
     list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }

@@ -62,15 +62,15 @@ impl Machine {
     pub async fn join_string(&self) -> Result<String, String> {
         let master = self.node.container("master", "master").await?;
         let verb = ["/master", "--data-dir", "/var/lib/master", "join-string"];
-        let (said, code) = self.engine.engine().exec(&master.id, &verb).await;
-        if code == 0 { Ok(said.trim_end().to_owned()) } else { Err(said) }
+        let (printed, code) = self.engine.engine().exec(&master.id, &verb).await;
+        if code == 0 { Ok(printed.trim_end().to_owned()) } else { Err(printed) }
     }
 
     /// Sends a GET request to the machine's master as its administrator.
     ///
     /// # Errors
     /// If the master does not answer, or answers with an error status.
-    pub async fn asked(&self, path: &str) -> Result<Value, String> {
+    pub async fn get_json(&self, path: &str) -> Result<Value, String> {
         let Kubeconfig { authority, credentials, .. } = self.administrator()?;
         let client = trusting(&authority, Some((&credentials.certificates, &credentials.key)))?;
         let url = format!("https://{}:{PORT}{path}", self.address);

@@ -29,32 +29,32 @@ async fn main() {
     let mut terminate = signal(SignalKind::terminate()).unwrap();
     tokio::select! {
         () = demo() => {}
-        _ = tokio::signal::ctrl_c() => say("taking everything down"),
-        _ = terminate.recv() => say("taking everything down"),
+        _ = tokio::signal::ctrl_c() => print_step("taking everything down"),
+        _ = terminate.recv() => print_step("taking everything down"),
     }
 }
 
 async fn demo() {
     let tag = env::var("TAG").unwrap_or_else(|_| "latest".to_owned());
-    say("switching on three machines: network namespaces with a Docker engine each");
+    print_step("switching on three machines: network namespaces with a Docker engine each");
     let (_bed, mut machines) = Bed::named(["one", "two", "three"]).await;
     for machine in &machines {
         println!("  {} at {}", machine.node.node, machine.address);
     }
     let [one, others @ ..] = &mut machines;
 
-    say("node one: a kubelet, manifests/master.yaml in its directory, and the image of the master");
+    print_step("node one: a kubelet, manifests/master.yaml in its directory, and the image of the master");
     one.engine.load_image(exported(&format!("{REPOSITORY}:{tag}")).await).await;
     one.node.write("master.yaml", &one.own_manifest(&manifest("master.yaml"), &tag));
     one.found(&[]).await;
     ready(one, NODES, 1).await;
 
     let line = one.node.wait_for("a line to join by", async || one.join_string().await).await;
-    say(&format!("nodes two and three: kubelet run --bootstrap '{line}'"));
+    print_step(&format!("nodes two and three: kubelet run --bootstrap '{line}'"));
     for other in others.iter_mut() {
         other.join_by(&line).await;
     }
-    say("an administrator approves them: kubectl certificate approve NAME");
+    print_step("an administrator approves them: kubectl certificate approve NAME");
     let approved = async || {
         approve(one).await?;
         all_ready(one, NODES, 3).await
@@ -62,16 +62,16 @@ async fn demo() {
     within(one, "the nodes to be Ready", approved).await;
     println!("{}", table(one, &["get", "nodes", "-o", "wide"]).await);
 
-    say("pods for all three: kubectl apply -f examples/cluster");
+    print_step("pods for all three: kubectl apply -f examples/cluster");
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("examples/cluster");
     table(one, &["apply", "-f", examples.to_str().unwrap()]).await;
-    say("they are told of each other's addresses, and are Ready when all of them answer");
+    print_step("they get each other's addresses, and are Ready when all of them respond");
     let addresses = within(one, "the pods to have addresses", async || addresses(one).await).await;
     let patch = serde_json::json!({"data": {"addresses": addresses.join(" ")}}).to_string();
     table(one, &["patch", "configmap", "round", "-p", &patch]).await;
     ready(one, PODS, 3).await;
     println!("{}", table(one, &["get", "pods", "-A", "-o", "wide"]).await);
-    say("every node and every pod is Ready");
+    print_step("every node and every pod is Ready");
     if env::var("ONCE").is_ok_and(|once| !once.is_empty()) {
         return;
     }
@@ -79,7 +79,7 @@ async fn demo() {
     std::future::pending().await
 }
 
-fn say(text: &str) {
+fn print_step(text: &str) {
     println!("\ndemo: {text}");
 }
 
@@ -109,7 +109,7 @@ async fn all_ready(one: &Machine, path: &str, count: usize) -> Result<(), String
 }
 
 async fn items(one: &Machine, path: &str) -> Result<Vec<Value>, String> {
-    let list = one.asked(path).await?;
+    let list = one.get_json(path).await?;
     list["items"].as_array().cloned().ok_or_else(|| format!("{path} is no list"))
 }
 

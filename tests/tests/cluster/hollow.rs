@@ -7,7 +7,7 @@ const NODES: usize = 3;
 const PODS: usize = 9;
 
 async fn items(master: &Master, path: &str) -> Result<Vec<Value>, String> {
-    let (code, text) = master.ask_as_admin(path).await;
+    let (code, text) = master.get_as_admin(path).await;
     let list: Value = serde_json::from_str(&text).map_err(|error| format!("{code} {error}: {text}"))?;
     list["items"].as_array().cloned().ok_or(text)
 }

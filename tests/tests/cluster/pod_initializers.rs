@@ -114,7 +114,7 @@ impl Bed {
     /// Waits until the object at a path fulfils the condition.
     async fn shows(&self, path: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         let look = async || {
-            let (_, text) = self.master.ask_as_admin(path).await;
+            let (_, text) = self.master.get_as_admin(path).await;
             let object: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
             if is_right(&object) { Ok(object) } else { Err(text) }
         };
@@ -344,7 +344,7 @@ async fn rejected_pod_is_retried_and_blocks_no_other_pod() {
         let log = initializer.log();
         if log.contains("default/large waits at example.com/limits") { Ok(()) } else { Err(log) }
     };
-    wait_until(DEADLINE, look).await.unwrap_or_else(|log| panic!("nobody is refused: {log}"));
+    wait_until(DEADLINE, look).await.unwrap_or_else(|log| panic!("no request is rejected: {log}"));
     bed.post("", &small).await.made();
     let has_passed = |pod: &Value| pod["spec"]["schedulingGates"][0]["name"] == IMAGES;
     bed.shows(&format!("{PODS}/small"), has_passed).await;
@@ -398,8 +398,8 @@ async fn scheduling_gates_are_removed_in_order_by_authorized_users() {
     bed.patch(&limits, "p", &passing(LIMITS, with(amounts.clone())))
         .await
         .refused(403, "cannot patch resource \"pods\"");
-    let told = "jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}";
-    let message = bed.kubectl(&["get", "pod", "p", "-o", told]).await;
+    let condition_path = "jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}";
+    let message = bed.kubectl(&["get", "pod", "p", "-o", condition_path]).await;
     assert!(message.ends_with(&format!("of which {LIMITS} is the first")), "{message}");
     let now = bed.patch(&limits, "p/finalize", &passing(LIMITS, with(amounts))).await.made();
     assert_eq!(now["spec"]["containers"][0]["resources"]["requests"]["memory"], "1Gi");
@@ -409,7 +409,7 @@ async fn scheduling_gates_are_removed_in_order_by_authorized_users() {
     // `kubectl get` shows the next initializer, and an administrator can remove its gate.
     let table = bed.kubectl(&["get", "pod", "p"]).await;
     assert!(table.contains("SchedulingGated"), "{table}");
-    let message = bed.kubectl(&["get", "pod", "p", "-o", told]).await;
+    let message = bed.kubectl(&["get", "pod", "p", "-o", condition_path]).await;
     assert!(message.ends_with(&format!("of which {IMAGES} is the first")), "{message}");
     bed.kubectl(&["patch", "pod", "p", "--type=merge", "-p", "{\"spec\":{\"schedulingGates\":null}}"]).await;
     bed.patch(&images, "p/finalize", &other).await.refused(422, "no scheduling gates left");

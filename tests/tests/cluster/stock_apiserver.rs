@@ -209,8 +209,8 @@ async fn check_attach_with_input(client: &Client) {
     );
     client.apply(&pod).await;
     client.wait_for_output(DEADLINE, &["get", "pod", "talk"], "1/1").await;
-    let said = client.kubectl_with_input(&["attach", "-i", "talk"], "hello\n").await;
-    assert!(said.code == 0 && said.stdout.contains("said hello"), "{said:?}");
+    let printed = client.kubectl_with_input(&["attach", "-i", "talk"], "hello\n").await;
+    assert!(printed.code == 0 && printed.stdout.contains("said hello"), "{printed:?}");
     client.wait_for_output(DEADLINE, &["get", "pod", "talk"], "Completed").await;
     client.check_output(&["delete", "pod", "talk"], "deleted").await.unwrap();
 }

@@ -57,11 +57,11 @@ impl Client {
 
     /// Checks that kubectl succeeds and prints the expected text.
     pub async fn check_output(&self, arguments: &[&str], expected: &str) -> Result<(), String> {
-        let said = self.kubectl(arguments).await;
-        if said.code == 0 && said.stdout.contains(expected) {
+        let result = self.kubectl(arguments).await;
+        if result.code == 0 && result.stdout.contains(expected) {
             Ok(())
         } else {
-            Err(format!("{arguments:?}: {said:?}"))
+            Err(format!("{arguments:?}: {result:?}"))
         }
     }
 
@@ -74,8 +74,8 @@ impl Client {
     /// Waits until kubectl prints nothing.
     pub async fn wait_for_no_output(&self, arguments: &[&str]) {
         let look = async || match self.kubectl(arguments).await {
-            said if said.code == 0 && said.stdout.is_empty() => Ok(()),
-            said => Err(format!("{arguments:?}: {said:?}")),
+            result if result.code == 0 && result.stdout.is_empty() => Ok(()),
+            result => Err(format!("{arguments:?}: {result:?}")),
         };
         wait_until(LOST_WITHIN, look).await.unwrap();
     }
@@ -88,14 +88,14 @@ impl Client {
         command.args(["port-forward", pod, &format!("{local}:{port}")]);
         let log = self.folder.join("port-forward.log");
         let _forwarding = Process::start(&mut command, &log);
-        let ask = async || {
+        let get = async || {
             let mut stream = TcpStream::connect(("127.0.0.1", local.number)).await?;
             stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
             let mut answer = String::new();
             tokio::time::timeout(DEADLINE, stream.read_to_string(&mut answer)).await??;
             std::io::Result::Ok(answer)
         };
-        let serves = async || match ask().await {
+        let serves = async || match get().await {
             Ok(answer) if answer.contains(expected) => Ok(()),
             other => Err(format!("{other:?}: {}", std::fs::read_to_string(&log).unwrap_or_default())),
         };
@@ -103,8 +103,8 @@ impl Client {
     }
 
     pub async fn apply(&self, manifest: &str) {
-        let said = self.kubectl_with_input(&["apply", "--validate=false", "-f", "-"], manifest).await;
-        assert_eq!(said.code, 0, "{said:?}");
+        let result = self.kubectl_with_input(&["apply", "--validate=false", "-f", "-"], manifest).await;
+        assert_eq!(result.code, 0, "{result:?}");
     }
 
     /// Waits until the Deployment of [`deployment`] has rolled out.
@@ -124,11 +124,11 @@ impl Client {
     /// no pods while all nodes are lost; it is cordoned.
     pub async fn wait_for_eviction(&self) {
         let look = async || {
-            let said = self.kubectl(&["get", "pods", "-l", "app=dep", "--no-headers"]).await;
-            let count = |status: &str| said.stdout.lines().filter(|line| line.contains(status)).count();
+            let result = self.kubectl(&["get", "pods", "-l", "app=dep", "--no-headers"]).await;
+            let count = |status: &str| result.stdout.lines().filter(|line| line.contains(status)).count();
             match (count("Terminating"), count("Pending")) {
                 (2, 2) => Ok(()),
-                _ => Err(format!("{said:?}")),
+                _ => Err(format!("{result:?}")),
             }
         };
         wait_until(LOST_WITHIN, look).await.unwrap();

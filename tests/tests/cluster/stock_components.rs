@@ -73,15 +73,15 @@ async fn a_stock_controller_manager_leads_beside_the_master() {
     let words = arguments(&master, PROGRAM, "system:kube-controller-manager", &port).await;
     let log = master.data_dir().join("kcm.log");
     let _running = start(&program, &words, &log);
-    let told = || std::fs::read_to_string(&log).unwrap_or_default();
-    let told = || told().lines().rev().take(40).collect::<Vec<_>>().join("\n");
+    let read_log = || std::fs::read_to_string(&log).unwrap_or_default();
+    let read_log = || read_log().lines().rev().take(40).collect::<Vec<_>>().join("\n");
 
     let leads = async || {
         let lease = get(&master, &["lease", "kube-controller-manager", "-n", "kube-system"]).await?;
         let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned();
-        if holder.is_empty() { Err("nobody leads".to_owned()) } else { Ok(()) }
+        if holder.is_empty() { Err("no leader".to_owned()) } else { Ok(()) }
     };
-    wait_until(DEADLINE, leads).await.unwrap_or_else(|error| panic!("{error}\n{}", told()));
+    wait_until(DEADLINE, leads).await.unwrap_or_else(|error| panic!("{error}\n{}", read_log()));
 
     // Deployments roll out as far as possible without a kubelet.
     let warnings = apply(&master, &[deployment("i:1")]).await;
@@ -94,11 +94,11 @@ async fn a_stock_controller_manager_leads_beside_the_master() {
     };
     wait_until(DEADLINE, async || pods("i:1").await)
         .await
-        .unwrap_or_else(|error| panic!("{error}\n{}", told()));
+        .unwrap_or_else(|error| panic!("{error}\n{}", read_log()));
     apply(&master, &[deployment("i:2")]).await;
     wait_until(DEADLINE, async || pods("i:2").await)
         .await
-        .unwrap_or_else(|error| panic!("{error}\n{}", told()));
+        .unwrap_or_else(|error| panic!("{error}\n{}", read_log()));
 
     // Volume claims bind: the role of the volume binder has sufficient permissions.
     let volume = json!({
@@ -115,7 +115,7 @@ async fn a_stock_controller_manager_leads_beside_the_master() {
         claim if claim["status"]["phase"] == "Bound" => Ok(()),
         claim => Err(claim["status"].to_string()),
     };
-    wait_until(DEADLINE, bound).await.unwrap_or_else(|error| panic!("{error}\n{}", told()));
+    wait_until(DEADLINE, bound).await.unwrap_or_else(|error| panic!("{error}\n{}", read_log()));
     let forbidden: Vec<String> = std::fs::read_to_string(&log)
         .unwrap()
         .lines()
@@ -167,15 +167,15 @@ async fn stock_scheduler_authenticates_its_clients_at_the_master() {
     let leads = async || {
         let lease = get(&master, &["lease", "kube-scheduler", "-n", "kube-system"]).await?;
         let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned();
-        if holder.is_empty() { Err("nobody leads".to_owned()) } else { Ok(()) }
+        if holder.is_empty() { Err("no leader".to_owned()) } else { Ok(()) }
     };
     wait_until(DEADLINE, leads)
         .await
         .unwrap_or_else(|error| panic!("{error}\n{}", std::fs::read_to_string(&log).unwrap_or_default()));
     authenticates(&master, PROGRAM, &port).await;
-    let told = std::fs::read_to_string(&log).unwrap();
+    let read_log = std::fs::read_to_string(&log).unwrap();
     assert!(
-        !told.contains("is forbidden") && !told.contains("extension-apiserver-authentication-reader"),
-        "{told}"
+        !read_log.contains("is forbidden") && !read_log.contains("extension-apiserver-authentication-reader"),
+        "{read_log}"
     );
 }

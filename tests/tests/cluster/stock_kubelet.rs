@@ -20,7 +20,7 @@ use crate::stock_page::{command, stock_program};
 
 const NODE: &str = "stock";
 const MANAGER: &str = "kube-controller-manager";
-/// Repository and tag of the image of sandboxes, which has to be one that nobody pulls.
+/// Repository and tag of the sandbox image. It is loaded from a file and never pulled.
 const PAUSE: [&str; 2] = ["pause", "test"];
 /// What the kubelet runs to forward a port to `TCP4:localhost:PORT`.
 const SOCAT: &str = "#!/bin/bash

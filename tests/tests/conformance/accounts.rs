@@ -65,22 +65,22 @@ async fn access_reviews_work_cluster_wide_and_in_a_namespace() {
     let cluster = Cluster::running().await;
     cluster.namespace("asked").await;
     let user = "system:serviceaccount:asked:default";
-    let asked = json!({"spec": {"user": user, "resourceAttributes": {"namespace": "asked", "verb": "get", "resource": "configmaps"}}});
+    let access_review = json!({"spec": {"user": user, "resourceAttributes": {"namespace": "asked", "verb": "get", "resource": "configmaps"}}});
     let local = format!("{AUTHORIZATION}/namespaces/asked/localsubjectaccessreviews");
-    let ask = async |path: &str, expected: bool| {
-        let answer = cluster.post(path, &asked).await.is(201);
+    let review_answer = async |path: &str, expected: bool| {
+        let answer = cluster.post(path, &access_review).await.is(201);
         assert_eq!(answer["status"]["allowed"], json!(expected), "{path}: {answer}");
     };
-    ask(&local, false).await;
-    ask(&format!("{AUTHORIZATION}/subjectaccessreviews"), false).await;
+    review_answer(&local, false).await;
+    review_answer(&format!("{AUTHORIZATION}/subjectaccessreviews"), false).await;
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]);
     let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/asked";
     cluster.post(&format!("{rbac}/roles"), &json!({"metadata": {"name": "r"}, "rules": rules})).await.is(201);
     let binding = json!({"metadata": {"name": "b"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
         "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "asked"}]});
     cluster.post(&format!("{rbac}/rolebindings"), &binding).await.is(201);
-    ask(&local, true).await;
-    ask(&format!("{AUTHORIZATION}/subjectaccessreviews"), true).await;
+    review_answer(&local, true).await;
+    review_answer(&format!("{AUTHORIZATION}/subjectaccessreviews"), true).await;
     // The request itself is authorized the same way.
     let headers = [("impersonate-user", user)];
     let path = "/api/v1/namespaces/asked/configmaps/kube-root-ca.crt";

@@ -33,13 +33,13 @@ impl Answer {
     }
 
     /// Whether the message of the answer contains these words.
-    pub fn says(&self, words: &str) -> bool {
+    pub fn has_text(&self, words: &str) -> bool {
         self.body["message"].as_str().unwrap_or_default().contains(words)
     }
 
     /// Asserts this error code, with these words in the message.
     pub fn refuses(&self, code: u16, words: &str) {
-        assert!(self.code == code && self.says(words), "{}: {} {}", self.what, self.code, self.text);
+        assert!(self.code == code && self.has_text(words), "{}: {} {}", self.what, self.code, self.text);
     }
 }
 

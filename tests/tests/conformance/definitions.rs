@@ -180,12 +180,15 @@ async fn duplicate_fields_of_custom_resources_are_rejected() {
     };
     let strict = "fieldManager=e2e&fieldValidation=Strict";
     for field in ["known", "unknown"] {
-        let said = format!("line 8: key \"{field}\" already set in map");
+        let expected_message = format!("line 8: key \"{field}\" already set in map");
         let kind = [("content-type", "application/apply-patch+yaml")];
         let applied = cluster.send("PATCH", &format!("{FOOS}/twice?{strict}"), &kind, yaml(field)).await;
-        applied.refuses(400, &said);
+        applied.refuses(400, &expected_message);
         let kind = [("content-type", "application/yaml")];
-        cluster.send("POST", &format!("{FOOS}?{strict}"), &kind, yaml(field)).await.refuses(400, &said);
+        cluster
+            .send("POST", &format!("{FOOS}?{strict}"), &kind, yaml(field))
+            .await
+            .refuses(400, &expected_message);
         let json = format!(
             r#"{{"apiVersion": "e2e.example.com/v1", "kind": "Foo", "metadata": {{"name": "twice"}}, "spec": {{"{field}": "1", "{field}": "2"}}}}"#
         );

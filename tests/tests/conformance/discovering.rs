@@ -69,10 +69,14 @@ async fn discovery_format_follows_the_accept_header() {
         (format!("{AGGREGATED},{beta},application/json"), "APIGroupDiscoveryList", "apidiscovery.k8s.io/v2"),
     ] {
         let answer = cluster.send("GET", "/apis", &[("accept", &accept)], "").await;
-        let told = answer.headers["content-type"].to_str().unwrap().to_owned();
+        let content_type = answer.headers["content-type"].to_str().unwrap().to_owned();
         let body = answer.is(200);
         assert_eq!((&body["kind"], &body["apiVersion"]), (&json!(kind), &json!(version)), "{accept}");
-        assert_eq!(told.contains("as=APIGroupDiscoveryList"), kind == "APIGroupDiscoveryList", "{told}");
+        assert_eq!(
+            content_type.contains("as=APIGroupDiscoveryList"),
+            kind == "APIGroupDiscoveryList",
+            "{content_type}"
+        );
         assert!(body.to_string().contains("e2e.example.com"));
     }
 }

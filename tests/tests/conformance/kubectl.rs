@@ -59,7 +59,7 @@ impl Drop for Proxy {
 }
 
 /// Sends a request for `/api/` over a connection.
-async fn asks<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(mut stream: S) {
+async fn check_proxy<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(mut stream: S) {
     stream.write_all(b"GET /api/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();
     tokio::time::timeout(DEADLINE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
@@ -73,10 +73,10 @@ async fn kubectl_proxy_serves_at_a_free_port_and_a_unix_socket() {
     let mut line = String::new();
     BufReader::new(proxy.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().rsplit(' ').next().unwrap();
-    asks(tokio::net::TcpStream::connect(address).await.unwrap()).await;
+    check_proxy(tokio::net::TcpStream::connect(address).await.unwrap()).await;
 
     let socket = cluster.master.data_dir().join("proxy.sock");
     let _proxy = Proxy::start(&cluster, &["--unix-socket", socket.to_str().unwrap()]);
     let look = async || tokio::net::UnixStream::connect(&socket).await.map_err(|error| error.to_string());
-    asks(wait_until(DEADLINE, look).await.unwrap()).await;
+    check_proxy(wait_until(DEADLINE, look).await.unwrap()).await;
 }

@@ -163,15 +163,15 @@ async fn changes_status(cluster: &Cluster, path: &str, status: &Value, takes_ann
     assert_eq!(&patched["status"][field], value, "{path}");
     assert_eq!(patched["spec"], before["spec"]);
     let put = cluster.update(&at, |object| object["metadata"]["annotations"]["status"] = json!("put")).await;
-    assert!(says(&put["status"][field], value), "{path}: {put}");
+    assert!(has_value(&put["status"][field], value), "{path}: {put}");
     let taken = if takes_annotations { json!("put") } else { json!(null) };
     assert_eq!(cluster.get(path).await.is(200)["metadata"]["annotations"]["status"], taken, "{path}");
     let ignored = cluster.patch(path, &json!({"status": {field: null}})).await.is(200);
-    assert!(says(&ignored["status"][field], value), "{path}: {ignored}");
+    assert!(has_value(&ignored["status"][field], value), "{path}: {ignored}");
 }
 
 /// Whether a value contains another one; a list may have more items, where a controller adds conditions to the same object.
-fn says(found: &Value, wanted: &Value) -> bool {
+fn has_value(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
         (Value::Array(found), Value::Array(wanted)) => wanted.iter().all(|one| found.contains(one)),
         _ => found == wanted,

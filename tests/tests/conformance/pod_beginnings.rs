@@ -60,7 +60,7 @@ async fn lifecycle_hooks_are_called() {
     let node = Node::running("hooks").await;
     node.make("ear", json!({"spec": {"containers": [shell(EAR)]}})).await;
     let ip = node.until("ear", "to have an address", |pod| pod.is_ready() && !pod.ip().is_empty()).await;
-    let heard = async |name: &str| {
+    let is_called = async |name: &str| {
         node.log_until("ear", "main", name, |log| log.contains(&format!("GET /{name} "))).await;
     };
     let exec = |name: &str| json!({"exec": {"command": ["wget", "-qO-", format!("http://{}:8080/{name}", ip.ip())]}});
@@ -82,7 +82,7 @@ async fn lifecycle_hooks_are_called() {
             assert!(!log.contains(name), "it was called before the end: {log}");
             node.cluster.delete(&path(name)).await.is(200);
         }
-        heard(name).await;
+        is_called(name).await;
     }
     for name in ["prestop-exec", "prestop-http"] {
         node.cluster.gone(&path(name)).await;
@@ -129,8 +129,8 @@ async fn restart_policy_and_termination_message_are_respected() {
         let main = with(shell(script), &more);
         node.make(&slug(name), json!({"spec": {"containers": [main]}})).await;
         let ended = node.until(&slug(name), "to have ended", |pod| pod.phase() == phase).await;
-        let said = ended.terminated("main")["message"].as_str().unwrap_or_default();
-        assert_eq!(said, message, "{name}: {}", ended.0["status"]);
+        let termination_message = ended.terminated("main")["message"].as_str().unwrap_or_default();
+        assert_eq!(termination_message, message, "{name}: {}", ended.0["status"]);
     }
 
     // A container that always fails reports its exit code; a pod that is restarted again and again is deleted like any other.

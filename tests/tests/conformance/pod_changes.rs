@@ -157,9 +157,9 @@ async fn pod_collections_are_deleted_at_once_and_with_their_namespace() {
     assert_eq!(cluster.names("/api/v1/namespaces/emptied/pods").await, [""; 0]);
 
     // A pod with a finalizer keeps its namespace from being removed.
-    let told =
+    let disruption_condition =
         |namespace: &Value| namespace["status"]["conditions"].to_string().contains("e2e.example.com/held");
-    cluster.until("/api/v1/namespaces/ordered", told).await;
+    cluster.until("/api/v1/namespaces/ordered", disruption_condition).await;
     let map = cluster.get(&format!("{maps}/waits")).await.is(200);
     assert!(map["metadata"]["deletionTimestamp"].is_null(), "{map}");
     cluster.patch(&path("ordered/held"), &json!({"metadata": {"finalizers": null}})).await.is(200);

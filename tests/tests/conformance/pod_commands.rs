@@ -66,7 +66,7 @@ async fn kubectl_runs_changes_and_describes_pods() {
     kubectl(&node, &["patch", "pod", "typed", "-p", patch, "--dry-run=server"]).await;
     assert_eq!(node.ready("typed").await.0["spec"]["containers"][0]["image"], IMAGE);
 
-    let told = kubectl(&node, &["describe", "pod", "typed"]).await;
+    let output = kubectl(&node, &["describe", "pod", "typed"]).await;
     let (node_name, ip) = (node.world.node.clone(), ready.ip().to_owned());
     for line in [
         "Name:",
@@ -84,11 +84,11 @@ async fn kubectl_runs_changes_and_describes_pods() {
         "Restart Count:",
         &node_name,
     ] {
-        assert!(told.contains(line), "{line}: {told}");
+        assert!(output.contains(line), "{line}: {output}");
     }
     for (kind, name) in [("node", node_name.as_str()), ("namespace", "default")] {
-        let told = kubectl(&node, &["describe", kind, name]).await;
-        assert!(told.contains("Name:") && told.contains(name), "{told}");
+        let output = kubectl(&node, &["describe", kind, name]).await;
+        assert!(output.contains("Name:") && output.contains(name), "{output}");
     }
 
     // Another image: the container is restarted with it.

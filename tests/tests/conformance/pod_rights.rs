@@ -65,7 +65,7 @@ async fn sysctls_are_set_and_validated() {
     for name in ["foo-", "bar.."] {
         refused.refuses(422, &format!("Invalid value: \"{name}\""));
     }
-    assert!(!refused.says("safe-and-unsafe") && !refused.says("kernel.shmmax"), "{}", refused.text);
+    assert!(!refused.has_text("safe-and-unsafe") && !refused.has_text("kernel.shmmax"), "{}", refused.text);
     let script = "cat /proc/sys/kernel/shm_rmid_forced";
     node.print(vec![case("shm rmid forced", script, &safe, &json!(null), "1")]).await;
 }

@@ -14,14 +14,14 @@ async fn make(node: &Node, name: &str, spec: &Value) {
 
 /// Waits until the scheduler has reported a pod as unschedulable, with this reason.
 async fn fits_nowhere(node: &Node, name: &str, why: &str) {
-    let is_told = |pod: &Pod| {
+    let is_reported = |pod: &Pod| {
         let conditions = pod.0["status"]["conditions"].as_array();
         conditions.into_iter().flatten().any(|condition| {
             condition["reason"] == "Unschedulable"
                 && condition["message"].as_str().is_some_and(|message| message.contains(why))
         })
     };
-    let pod = node.until(name, "to fit nowhere", is_told).await;
+    let pod = node.until(name, "to fit nowhere", is_reported).await;
     assert!(pod.condition("PodScheduled") == "False" && pod.text("/spec/nodeName").is_empty(), "{}", pod.0);
 }
 

@@ -12,7 +12,7 @@ const TELLS: &str = "trap 'exit 0' TERM; cd /v; while :; do now=$(for f in */*; 
                      [ \"$now\" = \"$last\" ] || echo \"$now\"; last=$now; usleep 100000; done";
 
 /// A pod that prints the content of these volumes.
-fn telling(volumes: &[(&str, Value)]) -> Value {
+fn printing(volumes: &[(&str, Value)]) -> Value {
     let mut main = shell(TELLS);
     let mount = |(name, _): &(&str, Value)| json!({"name": name, "mountPath": format!("/v/{name}")});
     main["volumeMounts"] = volumes.iter().map(mount).collect();
@@ -55,7 +55,7 @@ async fn volume_files_of_running_pods_are_updated() {
     let kinds = ["configMap", "projected configMap", "secret", "projected secret"];
     for kind in kinds {
         let volumes = ["goes", "changes", "comes"].map(|name| (name, optional(kind, name)));
-        node.make(&slug(kind), telling(&volumes)).await;
+        node.make(&slug(kind), printing(&volumes)).await;
     }
     let binary = json!({"metadata": {"name": "binary"}, "data": {"data": "text"}, "binaryData": {"bytes": "3q2+7wD/"}});
     cluster.post(&format!("{OBJECTS}/configmaps"), &binary).await.is(201);
@@ -69,7 +69,7 @@ async fn volume_files_of_running_pods_are_updated() {
         ("downwardAPI", json!({"downwardAPI": items})),
         ("projected downwardAPI", json!({"projected": {"sources": [{"downwardAPI": items}]}})),
     ] {
-        let mut pod = telling(&[("own", volume)]);
+        let mut pod = printing(&[("own", volume)]);
         pod["metadata"] = json!({"labels": {"key1": "value1"}, "annotations": {"builder": "bar"}});
         node.make(&slug(name), pod).await;
     }

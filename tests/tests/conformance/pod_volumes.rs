@@ -43,7 +43,7 @@ async fn config_map_and_secret_keys_are_mounted_as_files() {
     objects(&node, "elsewhere", "conf", &json!({"data-1": "another"})).await;
     let moved = json!([{"key": "data-2", "path": "path/to/data-2"}]);
     let closed = json!([{"key": "data-2", "path": "path/to/data-2", "mode": 0o400}]);
-    let (none, nobody) = (json!(null), json!({"runAsUser": 1000}));
+    let (none, unprivileged) = (json!(null), json!({"runAsUser": 1000}));
     let group = json!({"runAsUser": 1000, "fsGroup": 1001});
     let (mode, group_mode) = (json!({"defaultMode": 0o400}), json!({"defaultMode": 0o440}));
     let (plain, items, item_mode) = (json!({}), json!({"items": moved}), json!({"items": closed}));
@@ -51,10 +51,10 @@ async fn config_map_and_secret_keys_are_mounted_as_files() {
     let second = "cat /v/path/to/data-2; stat -Lc ' %a' /v/path/to/data-2; ls /v; id -u";
     let table = [
         ("plain", &plain, &none, first, "value-1 644\n0"),
-        ("not root", &plain, &nobody, first, "value-1 644\n1000"),
+        ("not root", &plain, &unprivileged, first, "value-1 644\n1000"),
         ("default mode", &mode, &none, first, "value-1 400\n0"),
         ("mappings", &items, &none, second, "value-2 644\npath\n0"),
-        ("mappings, not root", &items, &nobody, second, "value-2 644\npath\n1000"),
+        ("mappings, not root", &items, &unprivileged, second, "value-2 644\npath\n1000"),
         ("mode of an item", &item_mode, &none, second, "value-2 400\npath\n0"),
         (
             "group",
@@ -170,13 +170,13 @@ async fn empty_dirs_have_the_requested_medium_and_mode() {
     let node = Node::running("room").await;
     let modes = "for m in 644 666 777; do umask 0; echo is >/v/$m; chmod $m /v/$m; stat -c '%a %u' /v/$m; cat /v/$m; done; \
                  stat -c 'room %a' /v; if grep -q ' /v tmpfs ' /proc/mounts; then echo memory; else echo disk; fi";
-    let (none, nobody) = (json!(null), json!({"runAsUser": 1001}));
+    let (none, unprivileged) = (json!(null), json!({"runAsUser": 1001}));
     let mut cases = Vec::new();
     for (name, medium, security, user, is) in [
         ("root, disk", "", &none, 0, "disk"),
         ("root, memory", "Memory", &none, 0, "memory"),
-        ("not root, disk", "", &nobody, 1001, "disk"),
-        ("not root, memory", "Memory", &nobody, 1001, "memory"),
+        ("not root, disk", "", &unprivileged, 1001, "disk"),
+        ("not root, memory", "Memory", &unprivileged, 1001, "memory"),
     ] {
         let pod = shows(json!({"name": "v", "emptyDir": {"medium": medium}}), modes, security);
         let prints = format!("644 {user}\nis\n666 {user}\nis\n777 {user}\nis\nroom 777\n{is}");

@@ -149,9 +149,9 @@ async fn policies_support_parameters_conditions_and_warnings() {
     let warn = json!({"spec": {"validationActions": ["Warn", "Audit"], "paramRef": {"name": null, "selector": {"matchLabels": {"of": "most"}}}}});
     cluster.patch(&binding, &warn).await.is(200);
     let made = cluster.post(DEPLOYMENTS, &workload("Deployment", "b", 4)).await;
-    let said = warnings(&made);
+    let received_warnings = warnings(&made);
     made.is(201);
-    assert!(said.len() == 1 && said[0].contains("Validation failed for ValidatingAdmissionPolicy 'limited' with binding 'limited-binding': at most 1 in strict"), "{said:?}");
+    assert!(received_warnings.len() == 1 && received_warnings[0].contains("Validation failed for ValidatingAdmissionPolicy 'limited' with binding 'limited-binding': at most 1 in strict"), "{received_warnings:?}");
     // The parameter object is missing.
     let missing =
         json!({"spec": {"validationActions": ["Deny"], "paramRef": {"name": "none", "selector": null}}});

@@ -78,11 +78,11 @@ async fn quota_counts_the_requests_of_pods() {
     let cluster = cluster().await;
     let hard = json!({"pods": "5", "requests.cpu": "1", "requests.memory": "500Mi", "requests.ephemeral-storage": "50Gi", "requests.example.com/dongle": "3"});
     quota(&cluster, "q", json!({"hard": hard})).await;
-    let asks = |cpu: &str, dongle: &str| json!({"cpu": cpu, "memory": "252Mi", "ephemeral-storage": "30Gi", "example.com/dongle": dongle});
-    cluster.post(PODS, &pod("fits", asks("500m", "2"))).await.is(201);
+    let resources = |cpu: &str, dongle: &str| json!({"cpu": cpu, "memory": "252Mi", "ephemeral-storage": "30Gi", "example.com/dongle": dongle});
+    cluster.post(PODS, &pod("fits", resources("500m", "2"))).await.is(201);
     let one = json!({"pods": "1", "requests.cpu": "500m", "requests.memory": "252Mi", "requests.ephemeral-storage": "30Gi", "requests.example.com/dongle": "2"});
     used(&cluster, "q", one.clone()).await;
-    cluster.post(PODS, &pod("large", asks("600m", "1"))).await.refuses(403, "exceeded quota: q");
+    cluster.post(PODS, &pod("large", resources("600m", "1"))).await.refuses(403, "exceeded quota: q");
     let more =
         json!({"cpu": "100m", "memory": "100Mi", "ephemeral-storage": "1Gi", "example.com/dongle": "2"});
     cluster.post(PODS, &pod("dongles", more)).await.refuses(403, "requests.example.com/dongle");

@@ -100,7 +100,7 @@ async fn service_without_pods_has_empty_endpoints() {
 }
 
 /// Sets the IP address and the Ready condition of a pod.
-async fn told(cluster: &Cluster, name: &str, ip: &str, ready: bool) {
+async fn mirrored(cluster: &Cluster, name: &str, ip: &str, ready: bool) {
     let condition = json!({"type": "Ready", "status": if ready { "True" } else { "False" }});
     let status = json!({"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}], "conditions": [condition]});
     cluster.patch(&format!("{HERE}/pods/{name}/status"), &json!({"status": status})).await.is(200);
@@ -117,32 +117,32 @@ async fn endpoints_follow_the_pods_of_a_service() {
             json!({"metadata": {"name": name, "labels": {"app": app}}, "spec": {"containers": [container]}});
         cluster.until(&format!("{HERE}/serviceaccounts/default"), |_| true).await;
         cluster.post(&format!("{HERE}/pods"), &pod).await.is(201);
-        told(&cluster, name, &format!("10.1.0.{}", port / 1000), true).await;
+        mirrored(&cluster, name, &format!("10.1.0.{}", port / 1000), true).await;
     }
     let path = format!("{HERE}/endpoints/web");
     let ready = |ips: &'static [&'static str]| {
         move |endpoints: &Value| {
             let subsets = endpoints["subsets"].as_array().cloned().unwrap_or_default();
-            let told: Vec<&str> =
+            let mirrored: Vec<&str> =
                 subsets.iter().filter_map(|subset| subset["addresses"][0]["ip"].as_str()).collect();
-            told == ips
+            mirrored == ips
         }
     };
     let endpoints = cluster.until(&path, ready(&["10.1.0.8", "10.1.0.9"])).await;
     assert_eq!(endpoints["subsets"][0]["ports"], json!([{"name": "http", "port": 8080, "protocol": "TCP"}]));
     let both = cluster.until(&slices_of("web"), |list| addresses(list).len() == 2).await;
     assert_eq!(both["items"].as_array().unwrap().len(), 2, "a slice for each port: {both}");
-    told(&cluster, "a", "10.1.0.8", false).await;
+    mirrored(&cluster, "a", "10.1.0.8", false).await;
     let endpoints = cluster.until(&path, ready(&["10.1.0.9"])).await;
     assert_eq!(endpoints["subsets"][0]["notReadyAddresses"][0]["targetRef"]["name"], "a");
-    let says = |list: &Value, ip: &str, condition: &str| {
+    let has_condition = |list: &Value, ip: &str, condition: &str| {
         let slices = list["items"].as_array().unwrap().iter();
         let mut endpoints = slices.filter_map(|slice| slice["endpoints"].get(0));
         endpoints.any(|endpoint| endpoint["addresses"][0] == ip && endpoint["conditions"][condition] == true)
     };
     cluster
         .until(&slices_of("web"), |list| {
-            !says(list, "10.1.0.8", "ready") && says(list, "10.1.0.9", "serving")
+            !has_condition(list, "10.1.0.8", "ready") && has_condition(list, "10.1.0.9", "serving")
         })
         .await;
     cluster.patch(&format!("{HERE}/pods/c"), &json!({"metadata": {"labels": {"app": "web"}}})).await.is(200);

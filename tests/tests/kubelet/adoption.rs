@@ -106,8 +106,8 @@ async fn second_kubelet_with_the_same_name_is_rejected() {
     let refused = world.rival().await;
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     let holder = format!("process {} with --root-dir {}", world.kubelet_pid(), world.root_dir().display());
-    for said in [&world.node, &holder, "--hostname-override"] {
-        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    for word in [&world.node, &holder, "--hostname-override"] {
+        assert!(refused.stderr.contains(word), "{}", refused.stderr);
     }
     let first = refused.stderr.lines().next().unwrap();
     assert!(first.contains("no pod source is configured"), "it has no source: {first}");
@@ -131,9 +131,9 @@ async fn renamed_node_waits_until_the_pods_of_the_old_name_ended() {
         let refused = world.renamed(&new).await;
         let last = refused.stderr.lines().last().unwrap_or_default().to_owned();
         let remedy = format!("--hostname-override {old}");
-        let says_all =
-            [&old, &new, why, &remedy, "another --root-dir"].iter().all(|said| last.contains(*said));
-        assert!(refused.code == 1 && says_all, "{why}: {}", refused.stderr);
+        let has_all_words =
+            [&old, &new, why, &remedy, "another --root-dir"].iter().all(|word| last.contains(*word));
+        assert!(refused.code == 1 && has_all_words, "{why}: {}", refused.stderr);
         assert!(directory.join("record.json").exists());
     };
     refused(&world, "1 of its pods still runs").await;

@@ -66,10 +66,10 @@ async fn check_reports_file_line_and_remedy_with_the_documented_exit_code() {
         let path = world.path(file);
         std::fs::write(&path, text).unwrap();
         let output = check(path.to_str().unwrap()).await;
-        let said = format!("{}{}", output.stdout, output.stderr);
-        assert_eq!(output.code, 1, "{file}: {said}");
-        assert!(said.contains(file) && said.contains(word), "{file}: {said}");
-        assert!(said.len() < 20_000, "{file}: {} bytes of complaint", said.len());
+        let output_text = format!("{}{}", output.stdout, output.stderr);
+        assert_eq!(output.code, 1, "{file}: {output_text}");
+        assert!(output_text.contains(file) && output_text.contains(word), "{file}: {output_text}");
+        assert!(output_text.len() < 20_000, "{file}: {} bytes of complaint", output_text.len());
     }
     let good = world.path("good.yaml");
     std::fs::write(&good, sleeper("good")).unwrap();
@@ -78,10 +78,10 @@ async fn check_reports_file_line_and_remedy_with_the_documented_exit_code() {
     let typo = sleeper("x").replace("containers:", "contaniers:");
     let path = world.path("typo.yaml");
     std::fs::write(&path, &typo).unwrap();
-    let said = check(path.to_str().unwrap()).await.stdout;
+    let output_text = check(path.to_str().unwrap()).await.stdout;
     let line = typo.lines().position(|line| line.contains("contaniers")).unwrap() + 1;
-    assert!(said.contains(&format!("typo.yaml:{line}:3: ")), "file, line and column: {said}");
-    assert!(said.contains("containers"), "the nearest known field: {said}");
+    assert!(output_text.contains(&format!("typo.yaml:{line}:3: ")), "file, line and column: {output_text}");
+    assert!(output_text.contains("containers"), "the nearest known field: {output_text}");
 }
 
 #[tokio::test]

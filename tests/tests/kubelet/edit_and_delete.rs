@@ -4,7 +4,7 @@ use tests::manifest::{FOREVER, container, pod, sleeper};
 use tests::{IMAGE, Pod, World};
 
 fn two(label: &str, left: &str, right: &str) -> String {
-    let script = |say: &str| format!("echo {say}; {FOREVER}");
+    let script = |word: &str| format!("echo {word}; {FOREVER}");
     let spec = format!(
         "containers:\n- {}\n- {}",
         container("left", &script(left), ""),
@@ -116,8 +116,11 @@ async fn impossible_edit_stops_no_container() {
     let before = ids(&world, "two").await;
     let waits = async |broken: &str, why: &str| {
         world.write("two.yaml", broken);
-        let said = world.wait_for_event("two", why).await;
-        assert!(said.contains("The edit is pending, the previous version keeps running"), "{said}");
+        let edit_event = world.wait_for_event("two", why).await;
+        assert!(
+            edit_event.contains("The edit is pending, the previous version keeps running"),
+            "{edit_event}"
+        );
         assert_eq!(ids(&world, "two").await, before, "{why}");
     };
     let left = "{name: left, ";

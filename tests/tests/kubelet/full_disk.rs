@@ -19,8 +19,8 @@ fn config(name: &str) -> String {
 /// Checks that the node reports disk pressure and no other problem.
 async fn is_short(world: &World) -> Result<(), String> {
     let node = world.get("nodes").await?.into_iter().next().map(Pod).ok_or("no node")?;
-    let told = ["DiskPressure", "MemoryPressure", "PIDPressure"].map(|kind| node.condition(kind));
-    if told == ["True", "False", "False"] { Ok(()) } else { Err(node.0.to_string()) }
+    let conditions = ["DiskPressure", "MemoryPressure", "PIDPressure"].map(|kind| node.condition(kind));
+    if conditions == ["True", "False", "False"] { Ok(()) } else { Err(node.0.to_string()) }
 }
 
 #[tokio::test]
@@ -33,8 +33,8 @@ async fn running_pods_continue_on_a_full_disk_and_new_ones_wait() {
     disk.fill();
 
     world.write("b.yaml", &config("b"));
-    let said = world.wait_for_event("b", "FailedMount: ").await;
-    assert!(said.contains("No space left on device"), "{said}");
+    let event = world.wait_for_event("b", "FailedMount: ").await;
+    assert!(event.contains("No space left on device"), "{event}");
     world.wait_for_event("b", "FailedCheckpoint: Cannot save the pod's checkpoint").await;
     let b = world.pod("b").await.unwrap();
     assert_eq!(b.waiting("main"), "ContainerCreating");

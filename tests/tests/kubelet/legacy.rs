@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tests::manifest::FOREVER;
 use tests::{IMAGE, World};
 
-fn container(say: &str) -> Value {
-    json!({"name": "main", "image": IMAGE, "command": ["sh", "-c", format!("echo {say}; {FOREVER}")]})
+fn container(word: &str) -> Value {
+    json!({"name": "main", "image": IMAGE, "command": ["sh", "-c", format!("echo {word}; {FOREVER}")]})
 }
 
 fn manifest(version: &str, id: &str) -> Value {

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 /// The response to a GET request, head and body.
-async fn ask(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, path: &str) -> String {
+async fn send_request(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, path: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
@@ -17,7 +17,7 @@ async fn ask(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, path: &str) 
 }
 
 async fn metrics(world: &World) -> String {
-    ask(UnixStream::connect(world.root_dir().join("kubelet.sock")).await.unwrap(), "/metrics").await
+    send_request(UnixStream::connect(world.root_dir().join("kubelet.sock")).await.unwrap(), "/metrics").await
 }
 
 /// The sum of all series of a metric whose labels contain the text.
@@ -57,7 +57,7 @@ async fn metrics_count_pod_and_container_operations() {
 async fn healthz_is_served_on_its_own_port() {
     let world = World::running("healthz").await;
     let stream = TcpStream::connect(("127.0.0.1", world.healthz_port.number)).await.unwrap();
-    let answer = ask(stream, "/healthz").await;
+    let answer = send_request(stream, "/healthz").await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
 }
 
@@ -88,8 +88,8 @@ async fn closed_pipe_ends_a_command_without_an_error() {
         let arguments = [&verb[..1], &["--root-dir", &root_dir], &verb[1..]].concat();
         let mut command = Command::new(binary("kubelet"));
         let ended = command.args(&arguments).stdin(Stdio::null()).stdout(gone()).output().unwrap();
-        let said = String::from_utf8_lossy(&ended.stderr);
-        assert_eq!((ended.status.code(), &*said), (Some(141), ""), "{verb:?}");
+        let printed = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!((ended.status.code(), &*printed), (Some(141), ""), "{verb:?}");
     }
     for verb in [&["get", "pods", "nobody"][..], &["get", "nothing"], &["frobnicate"]] {
         let arguments = [&["--root-dir", &root_dir], verb].concat();
@@ -101,8 +101,8 @@ async fn closed_pipe_ends_a_command_without_an_error() {
 #[test]
 fn kubelet_sets_its_allocator_options() {
     let mut command = Command::new(binary("kubelet"));
-    let told = command.arg("--version").env("_RJEM_MALLOC_CONF", "confirm_conf:true").output().unwrap();
-    let told = String::from_utf8(told.stderr).unwrap();
-    let mut narenas = told.lines().filter(|line| line.contains("Set conf value: narenas:"));
-    assert_eq!(narenas.next_back(), Some("<jemalloc>: -- Set conf value: narenas:1"), "{told}");
+    let printed = command.arg("--version").env("_RJEM_MALLOC_CONF", "confirm_conf:true").output().unwrap();
+    let printed = String::from_utf8(printed.stderr).unwrap();
+    let mut narenas = printed.lines().filter(|line| line.contains("Set conf value: narenas:"));
+    assert_eq!(narenas.next_back(), Some("<jemalloc>: -- Set conf value: narenas:1"), "{printed}");
 }

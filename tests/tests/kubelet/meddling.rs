@@ -164,13 +164,13 @@ async fn foreign_container_with_a_kubelet_name_is_not_touched() {
     };
     let options = CreateContainerOptionsBuilder::new().name(&wanted).build();
     let docker = world.engine.docker();
-    let stranger = docker.create_container(Some(options), body).await.unwrap().id;
-    let guard = Guard { engine: world.engine.clone(), id: stranger.clone() };
-    docker.start_container(&stranger, None::<StartContainerOptions>).await.unwrap();
+    let foreign = docker.create_container(Some(options), body).await.unwrap().id;
+    let guard = Guard { engine: world.engine.clone(), id: foreign.clone() };
+    docker.start_container(&foreign, None::<StartContainerOptions>).await.unwrap();
 
     remove(&world.engine, before.container_id("main")).await;
     world.wait_for_event("a", "already in use").await;
-    let seen = world.engine.inspect(&stranger).await.unwrap();
+    let seen = world.engine.inspect(&foreign).await.unwrap();
     assert!(seen.state.unwrap().running.unwrap(), "the stranger runs on");
     guard.remove().await;
     main_again(&world, &before).await;

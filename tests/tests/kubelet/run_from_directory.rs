@@ -106,14 +106,14 @@ async fn containers_share_network_and_volume_and_serve_a_host_port() {
 }
 
 async fn get(address: &str) -> Result<String, String> {
-    let ask = async {
+    let fetch = async {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
         let mut page = String::new();
         stream.read_to_string(&mut page).await?;
         Ok::<_, std::io::Error>(page)
     };
-    let page = ask.await.map_err(|error| error.to_string())?;
+    let page = fetch.await.map_err(|error| error.to_string())?;
     if page.contains("200 OK") { Ok(page) } else { Err(format!("it answered {page:?}")) }
 }
 

@@ -23,14 +23,14 @@ fn standing(pod: &Pod) -> (String, String, String, i64) {
 
 /// Observes the pod until a probe of the new kubelet has run, and asserts that its state never changes.
 async fn stays_as_it_was(world: &World, name: &str, before: &(String, String, String, i64)) {
-    let asked = world.engine.logs(&before.0).await.unwrap_or_default().len();
+    let log_length = world.engine.logs(&before.0).await.unwrap_or_default().len();
     let look = async || {
         if let Ok(pod) = world.pod(name).await {
             assert_eq!(standing(&pod), *before, "a restart of the kubelet is no news about a pod");
         }
         // The server logs one line for each request.
         let log = world.engine.logs(&before.0).await.unwrap_or_default().len();
-        if log > asked { Ok(()) } else { Err("no probe has looked yet".to_owned()) }
+        if log > log_length { Ok(()) } else { Err("no probe has looked yet".to_owned()) }
     };
     world.wait_for("a probe of the new kubelet", look).await;
     assert_eq!(standing(&world.pod(name).await.unwrap()), *before);
@@ -161,6 +161,6 @@ async fn pod_removed_without_a_kubelet_ends_with_its_grace_period() {
     world.remove("a.yaml");
     world.start().await;
     world.wait_gone("a").await;
-    let said = async || fs::read_to_string(world.path("out/said")).map_err(|error| error.to_string());
-    assert_eq!(wait_until(Duration::ZERO, said).await.unwrap(), "goodbye\n");
+    let read_file = async || fs::read_to_string(world.path("out/said")).map_err(|error| error.to_string());
+    assert_eq!(wait_until(Duration::ZERO, read_file).await.unwrap(), "goodbye\n");
 }

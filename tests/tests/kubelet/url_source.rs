@@ -12,7 +12,7 @@ async fn world(server: &Server) -> World {
 
 /// Waits until the server has given that answer, and has then received that many further requests: an answer
 /// with an ETag is not sent a second time.
-async fn asked(world: &World, server: &Server, answer: u16, times: usize) {
+async fn wait_for_requests(world: &World, server: &Server, answer: u16, times: usize) {
     let before = server.requests().len();
     let look = async || {
         let since = server.requests().split_off(before);
@@ -45,7 +45,7 @@ async fn url_source_does_not_fetch_unchanged_manifests_again() {
     let server = Server::start(&sleeper("web")).await;
     let world = world(&server).await;
     let before = world.wait_ready("web").await;
-    asked(&world, &server, 304, 2).await;
+    wait_for_requests(&world, &server, 304, 2).await;
     assert_eq!(world.pod("web").await.unwrap().container_id("main"), before.container_id("main"));
 }
 
@@ -57,7 +57,7 @@ async fn errors_and_empty_answers_change_nothing() {
     for (status, body) in [(500, "oops"), (404, ""), (200, ""), (200, "{\"kind\": \"Pod\", "), (204, "")] {
         server.serve(status, body);
         // The kubelet sends the second request after it has processed the first answer.
-        asked(&world, &server, status, 2).await;
+        wait_for_requests(&world, &server, status, 2).await;
         let now = world.pod("web").await.unwrap();
         assert_eq!(now.container_id("main"), before.container_id("main"), "after {status} {body:?}");
         assert!(now.is_ready());
@@ -74,6 +74,6 @@ async fn last_valid_url_response_survives_a_restart_without_the_server() {
     world.kill();
     server.serve(500, "down");
     world.start().await;
-    asked(&world, &server, 500, 2).await;
+    wait_for_requests(&world, &server, 500, 2).await;
     assert_eq!(world.wait_ready("web").await.container_id("main"), before.container_id("main"));
 }

@@ -102,13 +102,13 @@ async fn server_rejects_duplicate_fields_and_wrong_types() {
     let master = Master::running().await;
     let maps = "/api/v1/namespaces/default/configmaps?fieldValidation=Strict";
     let twice = r#"{"metadata": {"name": "a"}, "dat": 1, "data": {"k": "v", "k": "w"}}"#;
-    let said = raw(&master, "create", maps, twice).await;
+    let result = raw(&master, "create", maps, twice).await;
     assert!(
-        said.contains("strict decoding error: unknown field") && said.contains("duplicate field"),
-        "{said}"
+        result.contains("strict decoding error: unknown field") && result.contains("duplicate field"),
+        "{result}"
     );
-    let said = raw(&master, "create", maps, r#"{"metadata": {"name": "a"}, "data": {"k": 1}}"#).await;
-    assert!(said.contains("BadRequest") && said.contains("cannot be handled as a ConfigMap"), "{said}");
+    let result = raw(&master, "create", maps, r#"{"metadata": {"name": "a"}, "data": {"k": 1}}"#).await;
+    assert!(result.contains("BadRequest") && result.contains("cannot be handled as a ConfigMap"), "{result}");
     let mistyped =
         ["patch", "configmap", "kube-root-ca.crt", "--type=merge", "-p", r#"{"data": {"ca.crt": 1}}"#];
     let admin = master.data_dir().join("admin.kubeconfig");
@@ -119,12 +119,12 @@ async fn server_rejects_duplicate_fields_and_wrong_types() {
 async fn put_creates_a_lease_but_no_config_map() {
     let master = Master::running().await;
     let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
-    let said = raw(&master, "replace", &format!("{leases}/a"), r#"{"metadata": {"name": "a"}}"#).await;
-    assert!(said.contains("\"uid\""), "{said}");
+    let result = raw(&master, "replace", &format!("{leases}/a"), r#"{"metadata": {"name": "a"}}"#).await;
+    assert!(result.contains("\"uid\""), "{result}");
     assert_eq!(kubectl(&master, &["get", "leases", "-o", "name"]).await, "lease.coordination.k8s.io/a\n");
     let map = "/api/v1/namespaces/default/configmaps/a";
-    let said = raw(&master, "replace", map, r#"{"metadata": {"name": "a"}}"#).await;
-    assert!(said.contains("NotFound"), "{said}");
+    let result = raw(&master, "replace", map, r#"{"metadata": {"name": "a"}}"#).await;
+    assert!(result.contains("NotFound"), "{result}");
 }
 
 #[tokio::test]
@@ -139,8 +139,8 @@ async fn events_and_pods_are_served_in_all_their_group_versions() {
         &jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string(),
     );
     let newer = "/apis/events.k8s.io/v1/namespaces/default/events";
-    let said = raw(&master, "create", newer, &event).await;
-    assert!(said.contains("events.k8s.io/v1"), "{said}");
+    let result = raw(&master, "create", newer, &event).await;
+    assert!(result.contains("events.k8s.io/v1"), "{result}");
     let note = [
         "get",
         "events.events.k8s.io",
@@ -156,12 +156,12 @@ async fn events_and_pods_are_served_in_all_their_group_versions() {
             "{table}"
         );
     }
-    let told = kubectl(&master, &["events", "--for=pod/p"]).await;
-    assert!(told.contains("so it is"), "{told}");
+    let printed = kubectl(&master, &["events", "--for=pod/p"]).await;
+    assert!(printed.contains("so it is"), "{printed}");
 
     let pod = r#"{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": {"host": "n1"}}"#;
-    let said = raw(&master, "create", "/api/v1beta3/namespaces/default/pods", pod).await;
-    assert!(said.contains("\"host\":\"n1\""), "{said}");
+    let result = raw(&master, "create", "/api/v1beta3/namespaces/default/pods", pod).await;
+    assert!(result.contains("\"host\":\"n1\""), "{result}");
     assert_eq!(kubectl(&master, &["get", "pod", "p", "-o", "jsonpath={.spec.nodeName}"]).await, "n1");
     let old = kubectl(&master, &["get", "--raw", "/api/v1beta3/namespaces/default/pods/p"]).await;
     assert!(old.contains("\"host\":\"n1\"") && old.contains("\"v1beta3\""), "{old}");
@@ -170,15 +170,15 @@ async fn events_and_pods_are_served_in_all_their_group_versions() {
 #[tokio::test]
 async fn resource_version_match_is_respected() {
     let master = Master::running().await;
-    let ask = async |query: &str| {
-        let (code, body) = master.ask_as_admin(&format!("/api/v1/namespaces?{query}")).await;
+    let list = async |query: &str| {
+        let (code, body) = master.get_as_admin(&format!("/api/v1/namespaces?{query}")).await;
         (code, serde_json::from_str::<serde_json::Value>(&body).unwrap())
     };
-    let (code, all) = ask("resourceVersion=0&limit=1").await;
+    let (code, all) = list("resourceVersion=0&limit=1").await;
     assert_eq!((code, all["items"].as_array().unwrap().len() >= 4), (200, true), "{all}");
     let revision = all["metadata"]["resourceVersion"].as_str().unwrap();
-    let (code, exact) = ask(&format!("resourceVersion={revision}&resourceVersionMatch=Exact")).await;
+    let (code, exact) = list(&format!("resourceVersion={revision}&resourceVersionMatch=Exact")).await;
     assert_eq!((code, exact["metadata"]["resourceVersion"].as_str()), (200, Some(revision)), "{exact}");
-    assert_eq!(ask("resourceVersionMatch=Exact").await.0, 422);
-    assert_eq!(ask(&format!("resourceVersion={revision}&continue=x")).await.0, 400);
+    assert_eq!(list("resourceVersionMatch=Exact").await.0, 422);
+    assert_eq!(list(&format!("resourceVersion={revision}&continue=x")).await.0, 400);
 }

@@ -294,13 +294,13 @@ async fn deleted_bootstrap_roles_return_unless_autoupdate_is_off() {
     admin(&master, "get clusterrole system:monitoring").await;
     assert_eq!(as_file(&master, &joe, "auth can-i list pods").await.stdout.trim_end(), "no");
     let refused = as_file(&master, &joe, "get --raw /api").await;
-    assert!(refused.stderr.contains("forbidden"), "what somebody took away stays away: {refused:?}");
+    assert!(refused.stderr.contains("forbidden"), "removed rules stay removed: {refused:?}");
 }
 
 #[tokio::test]
 async fn anonymous_users_read_health_version_and_cluster_info() {
     let master = Master::running().await;
-    let nobody = trusting(&master.admin().unwrap().authority, None).unwrap();
+    let anonymous = trusting(&master.admin().unwrap().authority, None).unwrap();
     for (path, expected) in [
         ("/livez", 200),
         ("/readyz", 200),
@@ -313,11 +313,11 @@ async fn anonymous_users_read_health_version_and_cluster_info() {
         ("/openid/v1/jwks", 403),
         ("/api/v1/namespaces/default/configmaps", 403),
     ] {
-        assert_eq!(master.ask(&nobody, path).await.unwrap().0, expected, "{path}");
+        assert_eq!(master.send_request(&anonymous, path).await.unwrap().0, expected, "{path}");
     }
-    let (code, keys) = master.ask_as_admin("/openid/v1/jwks").await;
+    let (code, keys) = master.get_as_admin("/openid/v1/jwks").await;
     assert!(code == 200 && keys.contains("ES256"), "{keys}");
-    let (_, document) = master.ask_as_admin("/.well-known/openid-configuration").await;
+    let (_, document) = master.get_as_admin("/.well-known/openid-configuration").await;
     assert!(document.contains("https://kubernetes.default.svc.cluster.local"), "{document}");
 }
 
@@ -338,15 +338,15 @@ async fn access_reviews_are_discoverable_and_never_stored() {
     let answer =
         admin(&master, &format!("create --validate=false -o jsonpath={{.status.allowed}} -f {question}"))
             .await;
-    assert_eq!(answer, "false", "nobody is put into a group that the question does not name");
+    assert_eq!(answer, "false", "a review uses only the groups that it names");
     let role = manifest(
         &master,
         "r.json",
         r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"r"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}"#,
     );
     for expected in ["reconciled", "unchanged"] {
-        let told = admin(&master, &format!("auth reconcile -f {role}")).await;
-        assert!(told.contains(expected) || expected == "unchanged", "{told}");
+        let printed = admin(&master, &format!("auth reconcile -f {role}")).await;
+        assert!(printed.contains(expected) || expected == "unchanged", "{printed}");
     }
     assert_eq!(admin(&master, "get clusterrole r -o jsonpath={.rules[0].verbs[0]}").await, "get");
 }

@@ -28,7 +28,7 @@ async fn checked(master: &Master, arguments: &[&str]) -> (i32, Value) {
 }
 
 /// Findings of one severity (`problems`, `warnings`), except those that the test machine causes.
-fn told(report: &Value, of: &str) -> Vec<String> {
+fn finding_lines(report: &Value, of: &str) -> Vec<String> {
     let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
     let all = report[of].as_array().unwrap().iter().filter(|finding| finding["check"] != "disk");
     all.map(|finding| {
@@ -66,7 +66,11 @@ async fn create(master: &Master, path: &str, object: &Value) {
 async fn a_fresh_master_is_healthy() {
     let master = Master::running().await;
     let (code, report) = checked(&master, &[]).await;
-    assert_eq!((told(&report, "problems"), told(&report, "warnings")), (vec![], vec![]), "{report:#}");
+    assert_eq!(
+        (finding_lines(&report, "problems"), finding_lines(&report, "warnings")),
+        (vec![], vec![]),
+        "{report:#}"
+    );
     assert_eq!((code, &report["healthy"]), (0, &json!(true)), "{report:#}");
     let (code, text) = check(&master, &[]).await;
     assert!(code == 0 && text.contains(" checks fine") && !text.contains("problem"), "{text}");
@@ -83,19 +87,20 @@ async fn a_fresh_master_is_healthy() {
 async fn check_reports_why_the_master_is_unreachable() {
     let mut master = Master::new();
     let directory = master.data_dir().display().to_string();
-    let says = async |master: &Master, arguments: &[&str], words: &[&str]| {
+    let check_prints = async |master: &Master, arguments: &[&str], words: &[&str]| {
         let (code, text) = check(master, arguments).await;
         assert_eq!(code, 1, "{text}");
         let missing: Vec<_> = words.iter().filter(|word| !text.contains(**word)).collect();
         assert!(missing.is_empty(), "{missing:?} are not in\n{text}");
     };
     let run = format!("`master run --data-dir {directory}`");
-    says(&master, &[], &["admin.kubeconfig is not there: no master has run on that directory", &run]).await;
+    check_prints(&master, &[], &["admin.kubeconfig is not there: no master has run on that directory", &run])
+        .await;
     master.start().await;
     let port = master.port.number;
     let other = changed(&master, |config| config.server = "https://127.0.0.1:1".to_owned());
     let with = async |path: &PathBuf, words: &[&str]| {
-        says(&master, &["--kubeconfig", path.to_str().unwrap()], words).await;
+        check_prints(&master, &["--kubeconfig", path.to_str().unwrap()], words).await;
     };
     with(&other, &["nothing listens at https://127.0.0.1:1", "but not at the address in"]).await;
     let other = changed(&master, |config| config.server = format!("https://127.0.0.2:{port}"));
@@ -135,10 +140,11 @@ async fn check_reports_why_the_master_is_unreachable() {
     answers.abort();
 
     master.stop(Signal::TERM).await;
-    let nobody = format!("nothing listens at https://127.0.0.1:{port}: no master is running on {directory}");
-    says(&master, &[], &[&nobody, &run]).await;
+    let no_master =
+        format!("nothing listens at https://127.0.0.1:{port}: no master is running on {directory}");
+    check_prints(&master, &[], &[&no_master, &run]).await;
     fs::write(master.data_dir().join("pki/intermediate.crt"), "damaged").unwrap();
-    says(&master, &[], &["pki/intermediate.crt: cannot be read: it contains no certificate"]).await;
+    check_prints(&master, &[], &["pki/intermediate.crt: cannot be read: it contains no certificate"]).await;
 }
 
 #[tokio::test]
@@ -241,16 +247,17 @@ async fn check_findings_of_a_cluster_name_their_cause() {
     let look = async || {
         let (code, report) = checked(&master, &[]).await;
         assert_eq!((code, &report["healthy"]), (1, &json!(false)), "{report:#}");
-        let (bad, odd) = (told(&report, "problems"), told(&report, "warnings"));
-        let lacks = |told: &[String], wanted: &[&str]| -> Vec<String> {
-            let missing = wanted.iter().filter(|words| !told.iter().any(|line| line.starts_with(**words)));
+        let (bad, odd) = (finding_lines(&report, "problems"), finding_lines(&report, "warnings"));
+        let lacks = |finding_lines: &[String], wanted: &[&str]| -> Vec<String> {
+            let missing =
+                wanted.iter().filter(|words| !finding_lines.iter().any(|line| line.starts_with(**words)));
             missing.map(|words| (*words).to_owned()).collect()
         };
         let missing = [lacks(&bad, &problems), lacks(&odd, &warnings)].concat();
         let expected = problems.len() + warnings.len();
         match missing.is_empty() && bad.len() + odd.len() == expected {
             true => Ok(()),
-            false => Err(format!("{missing:#?} missing of {expected}, told are {bad:#?} {odd:#?}")),
+            false => Err(format!("{missing:#?} missing of {expected}, found {bad:#?} {odd:#?}")),
         }
     };
     wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{seen}\n{}", master.log()));
@@ -291,9 +298,14 @@ async fn changed_service_cidr_is_published_and_services_outside_of_it_are_findin
     master.start().await;
     range(&master, "\"10.0.0.0/16\",\"fd00::/112\"").await;
     let log = master.log();
-    let told: Vec<&str> = log.lines().filter(|line| line.contains(warning)).collect();
-    assert!(told.len() == 1 && told[0].contains("WARN") && told[0].contains("services=2"), "{log}");
-    let warnings = told_of(&master, "service addresses").await;
+    let finding_lines: Vec<&str> = log.lines().filter(|line| line.contains(warning)).collect();
+    assert!(
+        finding_lines.len() == 1
+            && finding_lines[0].contains("WARN")
+            && finding_lines[0].contains("services=2"),
+        "{log}"
+    );
+    let warnings = failed_check_output(&master, "service addresses").await;
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     let words =
         ["and 1 service like it, which is outside 10.0.0.0/16, fd00::/112", "`--service-cluster-ip-range`"];
@@ -309,11 +321,11 @@ async fn changed_service_cidr_is_published_and_services_outside_of_it_are_findin
         if found.stdout == "10.0.0.1" { Ok(()) } else { Err(format!("{found:?}")) }
     };
     wait_until(DEADLINE, look).await.unwrap();
-    assert_eq!(told_of(&master, "service addresses").await, Vec::<String>::new());
+    assert_eq!(failed_check_output(&master, "service addresses").await, Vec::<String>::new());
 }
 
 /// Findings of one check: problem and remedy.
-async fn told_of(master: &Master, check: &str) -> Vec<String> {
+async fn failed_check_output(master: &Master, check: &str) -> Vec<String> {
     let (_, report) = checked(master, &[]).await;
     let all = ["problems", "warnings"].into_iter().flat_map(|of| report[of].as_array().unwrap());
     let of_check = all.filter(|finding| finding["check"] == check);
@@ -327,8 +339,8 @@ async fn check_by_an_unauthorized_user_reports_the_reason() {
     let path = master.data_dir().join("joe.kubeconfig");
     fs::write(&path, joe).unwrap();
     let (code, report) = checked(&master, &["--kubeconfig", path.to_str().unwrap()]).await;
-    let problems = told(&report, "problems");
-    assert_eq!((code, &report["healthy"]), (1, &json!(false)), "nobody knows whether it is: {report:#}");
+    let problems = finding_lines(&report, "problems");
+    assert_eq!((code, &report["healthy"]), (1, &json!(false)), "its health is unknown: {report:#}");
     assert_eq!(problems.len(), 1, "{problems:#?}");
     let words = [
         "kubeconfig: this user may not list ",
@@ -349,7 +361,7 @@ async fn check_by_an_unauthorized_user_reports_the_reason() {
         assert_eq!(done.code, 0, "{command}: {done:?}");
     }
     let (_, report) = checked(&master, &["--kubeconfig", path.to_str().unwrap()]).await;
-    assert_eq!(told(&report, "problems"), Vec::<String>::new());
+    assert_eq!(finding_lines(&report, "problems"), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -351,16 +351,16 @@ async fn one_of_two_masters_behind_one_address_runs_controllers() {
     let mut first = etcd.master().with_flags(at("127.0.0.1"));
     first.start().await;
     const WORKS: &str = "controllers are running";
-    let says = async |master: &Master, words: &str| match master.log() {
+    let has_logged = async |master: &Master, words: &str| match master.log() {
         log if log.contains(words) => Ok(()),
         log => Err(log),
     };
-    wait_until(DEADLINE, async || says(&first, WORKS).await).await.unwrap();
+    wait_until(DEADLINE, async || has_logged(&first, WORKS).await).await.unwrap();
     let port = first.port.to_string();
     let there = [at("127.0.0.2"), vec!["--secure-port", &port]].concat();
     let mut second = etcd.master_beside(&first).with_flags(there);
     second.launch();
-    wait_until(DEADLINE, async || says(&second, "serving").await).await.unwrap();
+    wait_until(DEADLINE, async || has_logged(&second, "serving").await).await.unwrap();
     // The standby polls the lease more often than the holder renews it.
     let version = async || {
         kubectl(&first, &[&LEASE[..], &["-o", "jsonpath={.metadata.resourceVersion}"]].concat()).await
@@ -372,7 +372,7 @@ async fn one_of_two_masters_behind_one_address_runs_controllers() {
     }
     assert!(!second.log().contains(WORKS), "{}", second.log());
     first.kill();
-    wait_until(DEADLINE, async || says(&second, WORKS).await).await.unwrap();
+    wait_until(DEADLINE, async || has_logged(&second, WORKS).await).await.unwrap();
 }
 
 #[tokio::test]
@@ -399,19 +399,21 @@ async fn controllers_without_permission_or_server_report_the_remedy() {
     master.start().await;
     let joe = master.data_dir().join("joe.kubeconfig");
     std::fs::write(&joe, master.verb(&["kubeconfig", "--user", "joe"]).await.stdout).unwrap();
-    let nobody = master.data_dir().join("nobody.kubeconfig");
+    let unreachable = master.data_dir().join("nobody.kubeconfig");
     let text = std::fs::read_to_string(&joe).unwrap();
-    std::fs::write(&nobody, text.replace(&format!(":{}", master.port), ":1")).unwrap();
-    for (kubeconfig, words) in [(joe, "--group system:masters"), (nobody, "look whether the master runs")] {
+    std::fs::write(&unreachable, text.replace(&format!(":{}", master.port), ":1")).unwrap();
+    for (kubeconfig, words) in
+        [(joe, "--group system:masters"), (unreachable, "look whether the master runs")]
+    {
         let log = kubeconfig.with_extension("log");
         let mut command = tokio::process::Command::new(binary("master"));
         command.arg("controllers").arg("--kubeconfig").arg(&kubeconfig).stdin(Stdio::null());
         command.stderr(std::fs::File::create(&log).unwrap());
         let _running = command.kill_on_drop(true).spawn().unwrap();
         let look = async || {
-            let told = std::fs::read_to_string(&log).unwrap();
-            let is_told = told.lines().any(|line| line.contains("WARN") && line.contains(words));
-            if is_told { Ok(()) } else { Err(told) }
+            let log_text = std::fs::read_to_string(&log).unwrap();
+            let is_reported = log_text.lines().any(|line| line.contains("WARN") && line.contains(words));
+            if is_reported { Ok(()) } else { Err(log_text) }
         };
         wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{words} is not in {seen}"));
     }

@@ -268,7 +268,7 @@ async fn deleting_a_crd_deletes_its_objects() {
     ];
     let look = async || {
         Some(bench.ok(&names).await)
-            .filter(|said| said == "\"ct\" is already in use")
+            .filter(|message| message == "\"ct\" is already in use")
             .ok_or_else(|| "not said".to_owned())
     };
     wait_until(DEADLINE, look).await.unwrap();

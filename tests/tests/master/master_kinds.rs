@@ -44,7 +44,7 @@ async fn kubectl_gets_validation_errors_and_defaults_of_built_in_kinds() {
         path.display().to_string()
     };
     let (right, wrong) = (write("right.yaml", MANIFESTS), write("wrong.yaml", WRONG));
-    // Twice as an applier of old, twice as one of today: what was decided for the client is in nobody's way.
+    // Twice with client-side and twice with server-side apply: defaults set by the server cause no conflict.
     let apply = ["apply", "--validate=false", "-f", &right];
     for more in [&[][..], &[], &["--server-side", "--force-conflicts"], &["--server-side"]] {
         let applied = kubectl(&master, &[&apply[..], more].concat()).await;
@@ -120,8 +120,11 @@ async fn a_request_defaults_to_the_limit_and_unenforced_features_give_warnings()
     assert_eq!(shown.stdout, r#"{"limits":{"cpu":"250m"}}"#, "{shown:?}");
 
     let label = "pod-security.kubernetes.io/enforce=restricted";
-    let told = kubectl(&master, &["label", "namespace", "default", label]).await.stderr;
-    assert!(told.contains("Warning: ") && told.contains("does not enforce pod security yet"), "{told}");
+    let printed = kubectl(&master, &["label", "namespace", "default", label]).await.stderr;
+    assert!(
+        printed.contains("Warning: ") && printed.contains("does not enforce pod security yet"),
+        "{printed}"
+    );
     for wrong in ["enforce=bogus", "audit=none", "warn=Baseline", "enforce-version=v2.1", "warn-version=1.30"]
     {
         let label = format!("pod-security.kubernetes.io/{wrong}");
@@ -130,8 +133,12 @@ async fn a_request_defaults_to_the_limit_and_unenforced_features_give_warnings()
         let words = format!("metadata.labels[{name}]: Invalid value: \"{value}\": must be ");
         assert!(refused.code == 1 && refused.stderr.contains(&words), "{refused:?}");
     }
-    let told = kubectl(&master, &["annotate", "namespace", "default", "a=b"]).await;
-    assert_eq!((told.code, told.stderr.as_str()), (0, ""), "who changes something else is not concerned");
-    let told = apply(GUARD, &[]).await;
-    assert!(told.contains("Warning: webhooks: this master does not call webhooks yet"), "{told}");
+    let printed = kubectl(&master, &["annotate", "namespace", "default", "a=b"]).await;
+    assert_eq!(
+        (printed.code, printed.stderr.as_str()),
+        (0, ""),
+        "who changes something else is not concerned"
+    );
+    let printed = apply(GUARD, &[]).await;
+    assert!(printed.contains("Warning: webhooks: this master does not call webhooks yet"), "{printed}");
 }

@@ -86,8 +86,9 @@ impl Bed {
         let ready = json!({"type": "Ready", "status": "True", "reason": "KubeletReady",
             "lastHeartbeatTime": jiff::Timestamp::now().to_string(), "lastTransitionTime": jiff::Timestamp::now().to_string()});
         let patch = json!({"status": {"conditions": [ready]}});
-        let (code, told) = self.send(Method::PATCH, &format!("{NODES}/{node}/status"), Some(&patch)).await;
-        assert_eq!(code, 200, "{told}");
+        let (code, response_body) =
+            self.send(Method::PATCH, &format!("{NODES}/{node}/status"), Some(&patch)).await;
+        assert_eq!(code, 200, "{response_body}");
     }
 
     /// Stops heartbeats of a node.
@@ -106,8 +107,9 @@ impl Bed {
         .await;
         let ready =
             json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
-        let (code, told) = self.send(Method::PATCH, &format!("{PODS}/{name}/status"), Some(&ready)).await;
-        assert_eq!(code, 200, "{told}");
+        let (code, response_body) =
+            self.send(Method::PATCH, &format!("{PODS}/{name}/status"), Some(&ready)).await;
+        assert_eq!(code, 200, "{response_body}");
     }
 
     /// Waits until the object at a path fulfils the condition.
@@ -199,8 +201,8 @@ async fn pods_of_an_unreachable_node_are_evicted_until_it_returns() {
     let early = json!({"metadata": {"name": "early"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     bed.make(PODS, &early).await;
     bed.until(&format!("{PODS}/early"), |pod| {
-        let told = condition(pod, "PodScheduled");
-        told["message"]
+        let response_body = condition(pod, "PodScheduled");
+        response_body["message"]
             .as_str()
             .is_some_and(|words| words.contains("untolerated taint {node.kubernetes.io/not-ready"))
     })

@@ -24,14 +24,14 @@ const NOT_CHECKED: &str = "positive_data_acceptance,negative_data_rejection";
 
 /// The documents of the master as one: all, or some of some.
 async fn described(master: &Master, whole_of_it: bool) -> Value {
-    let (_, index) = master.ask_as_admin("/openapi/v3").await;
+    let (_, index) = master.get_as_admin("/openapi/v3").await;
     let index: Value = serde_json::from_str(&index).unwrap();
     let mut whole = json!({"openapi": "3.0.0", "info": {"title": "all", "version": "1"}, "paths": {}, "components": {"schemas": {}}});
     for (group, place) in index["paths"].as_object().unwrap() {
         if !whole_of_it && !SOME.contains(&group.as_str()) {
             continue;
         }
-        let (code, document) = master.ask_as_admin(place["serverRelativeURL"].as_str().unwrap()).await;
+        let (code, document) = master.get_as_admin(place["serverRelativeURL"].as_str().unwrap()).await;
         assert_eq!(code, 200, "{document}");
         let document: Value = serde_json::from_str(&document).unwrap();
         for part in ["/paths", "/components/schemas"] {
@@ -90,5 +90,5 @@ async fn every_response_matches_the_openapi_document() {
     let output = python.run(command, deadline).await;
     println!("{}", output.stdout);
     assert!(output.code == 0, "{}\n{}\n{}", output.stdout, output.stderr, master.log());
-    assert_eq!(master.ask_as_admin("/readyz").await.0, 200, "{}", master.log());
+    assert_eq!(master.get_as_admin("/readyz").await.0, 200, "{}", master.log());
 }

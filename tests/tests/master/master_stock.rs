@@ -161,7 +161,7 @@ async fn ip_address_objects_follow_their_service() {
 }
 
 #[tokio::test]
-async fn a_flow_schema_says_whether_its_priority_level_is_missing() {
+async fn flow_schema_condition_reports_a_missing_priority_level() {
     const CONDITION: &str = "jsonpath={.status.conditions[?(@.type=='Dangling')].reason}";
     let master = Master::running().await;
     let shows = async |name: &str, expected: &str| {
@@ -269,7 +269,7 @@ async fn owner_with_pod(master: &Master, kind: &str, owner: &Value, pod: &str) {
 }
 
 #[tokio::test]
-async fn pods_of_a_job_and_of_a_replication_controller_stay_unless_a_client_says_otherwise() {
+async fn pods_of_jobs_and_replication_controllers_are_orphaned_by_default() {
     // The ReplicationController controller would release pods that do not match the selector.
     let master = Master::without_workloads().await;
     for (kind, owner, path, warning) in [
@@ -309,7 +309,7 @@ async fn pods_of_a_job_and_of_a_replication_controller_stay_unless_a_client_says
 }
 
 #[tokio::test]
-async fn a_workload_without_a_controller_is_warned_of_until_a_stock_controller_manager_leads() {
+async fn workload_without_a_controller_gives_a_warning_until_a_stock_manager_leads() {
     const WARNING: &str = "no controller acts on this";
     let mut master = Master::new().with_flags(["--controllers", "*,-job-controller"]);
     master.start().await;

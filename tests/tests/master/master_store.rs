@@ -30,9 +30,12 @@ async fn master_with_another_ca_refuses_a_used_etcd() {
     let mut stranger = etcd.master();
     stranger.launch();
     assert_eq!(stranger.ended().await.code(), Some(1));
-    let (told, pki) = (stranger.log(), stranger.data_dir().join("pki"));
-    assert!(told.contains("another root authority and key of service accounts"), "{told}");
-    assert!(told.contains(&format!("copy `pki` of one of these masters to {}", pki.display())), "{told}");
+    let (printed, pki) = (stranger.log(), stranger.data_dir().join("pki"));
+    assert!(printed.contains("another root authority and key of service accounts"), "{printed}");
+    assert!(
+        printed.contains(&format!("copy `pki` of one of these masters to {}", pki.display())),
+        "{printed}"
+    );
     let admin = first.data_dir().join("admin.kubeconfig");
     let token = async || match first.kubectl(&admin, &["create", "token", "default"]).await {
         made if made.code == 0 => Ok(made.stdout),
@@ -69,7 +72,7 @@ async fn master_that_waits_for_etcd_stops_on_a_signal() {
     }
     assert!(stops.stop(Signal::TERM).await.success(), "{}", stops.log());
     etcd.start().await;
-    let ready = async || match stays.ask(&stays.client(), "/readyz").await? {
+    let ready = async || match stays.send_request(&stays.client(), "/readyz").await? {
         (200, _) => Ok(()),
         (code, text) => Err(format!("{code} {text}")),
     };
@@ -81,9 +84,9 @@ async fn deleted_store_file_of_a_running_master_is_reported_and_recovered() {
     let mut master = Master::running().await;
     kubectl(&master, &["create", "configmap", "kept"]).await;
     std::fs::remove_dir_all(master.data_dir().join("store")).unwrap();
-    let (code, text) = master.ask_as_admin("/readyz").await;
+    let (code, text) = master.get_as_admin("/readyz").await;
     assert!(code == 500 && text.contains("[-]store-file failed"), "{code} {text}");
-    assert_eq!(master.ask_as_admin("/livez").await.0, 200);
+    assert_eq!(master.get_as_admin("/livez").await.0, 200);
     let check = master.verb(&["check"]).await;
     assert!(check.code == 1 && check.stdout.contains("run `master backup FILE` now"), "{check:?}");
     assert!(master.log().contains("was removed or replaced while it is in use"), "{}", master.log());
@@ -124,14 +127,14 @@ async fn missing_store_is_not_replaced_by_an_empty_one() {
 #[tokio::test]
 async fn store_with_missing_service_account_keys_is_reported() {
     let mut master = Master::running().await;
-    let told = "the store was last served with another key of service accounts";
+    let expected_message = "the store was last served with another key of service accounts";
     master.kill();
     master.start().await;
-    assert!(!master.log().contains(told), "{}", master.log());
+    assert!(!master.log().contains(expected_message), "{}", master.log());
     master.kill();
     std::fs::remove_file(master.data_dir().join("pki/service-account.key")).unwrap();
     master.start().await;
-    assert!(master.log().contains("WARN") && master.log().contains(told), "{}", master.log());
+    assert!(master.log().contains("WARN") && master.log().contains(expected_message), "{}", master.log());
     assert!(master.log().contains("file=\"service-account.key\""), "{}", master.log());
 }
 
@@ -158,13 +161,13 @@ async fn master_stores_its_objects_in_etcd() {
     // Without etcd the master is unready; it reconnects when etcd is back.
     etcd.kill();
     let unready = async || {
-        let (code, text) = master.ask_as_admin("/readyz").await;
+        let (code, text) = master.get_as_admin("/readyz").await;
         if code == 500 && text.contains("[-]etcd failed") { Ok(()) } else { Err(text) }
     };
     wait_until(DEADLINE, unready).await.unwrap();
-    assert_eq!(master.ask_as_admin("/livez").await.0, 200, "a restart would mend nothing");
+    assert_eq!(master.get_as_admin("/livez").await.0, 200, "a restart would mend nothing");
     etcd.start().await;
-    let ready = async || match master.ask_as_admin("/readyz").await {
+    let ready = async || match master.get_as_admin("/readyz").await {
         (200, _) => Ok(()),
         (_, text) => Err(text),
     };
@@ -202,8 +205,8 @@ async fn restore_recovers_the_objects_and_continues_the_revisions() {
     kubectl(&master, &["create", "secret", "generic", "hidden", "--from-literal=p=q"]).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("backup").display().to_string();
-    let told = master.verb(&["backup", &file]).await;
-    assert!(told.code == 0 && told.stdout.contains("all objects of revision"), "{told:?}");
+    let printed = master.verb(&["backup", &file]).await;
+    assert!(printed.code == 0 && printed.stdout.contains("all objects of revision"), "{printed:?}");
     kubectl(&master, &["create", "configmap", "second"]).await;
     let newest = revision(&master).await;
     let running = master.verb(&["restore", &file]).await;
@@ -227,8 +230,8 @@ async fn restore_recovers_the_objects_and_continues_the_revisions() {
     master.start().await;
     assert_eq!(kubectl(&master, &MINE).await, "configmap/first\n");
     assert!(revision(&master).await > newest);
-    let nobody = Master::new().verb(&["backup", &file]).await;
-    assert!(nobody.code == 1 && nobody.stderr.contains("not overwritten"), "{nobody:?}");
+    let no_master = Master::new().verb(&["backup", &file]).await;
+    assert!(no_master.code == 1 && no_master.stderr.contains("not overwritten"), "{no_master:?}");
 }
 
 #[tokio::test]
@@ -240,8 +243,8 @@ async fn backup_of_etcd_is_restored_into_a_store_file() {
     let newest = revision(&master).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("backup").display().to_string();
-    let told = master.verb(&["backup", &file]).await;
-    assert!(told.code == 0, "{told:?}");
+    let printed = master.verb(&["backup", &file]).await;
+    assert!(printed.code == 0, "{printed:?}");
     let mut fresh = Master::new();
     assert_eq!(fresh.verb(&["restore", &file]).await.code, 0);
     fresh.start().await;
@@ -261,13 +264,13 @@ async fn damaged_store_is_rejected_with_a_remedy_and_not_changed() {
     let text = b"apiVersion: v1\nkind: Pod\n".to_vec();
     for bytes in [good[..good.len() / 2].to_vec(), scribbled, text, Vec::new()] {
         std::fs::write(&file, &bytes).unwrap();
-        let told = master.log().len();
+        let log_length = master.log().len();
         master.launch();
         assert_eq!(master.ended().await.code(), Some(1));
-        let told = master.log().split_off(told);
+        let printed = master.log().split_off(log_length);
         let remedy = "is damaged or not a store";
-        assert!(told.contains(remedy) && told.contains("restore a backup"), "{told}");
-        assert!(told.contains(&file.display().to_string()), "{told}");
+        assert!(printed.contains(remedy) && printed.contains("restore a backup"), "{printed}");
+        assert!(printed.contains(&file.display().to_string()), "{printed}");
         assert!(std::fs::read(&file).unwrap() == bytes, "it was touched");
     }
     std::fs::write(&file, &good).unwrap();
@@ -300,7 +303,7 @@ async fn heartbeats_are_visible_at_once_and_persisted_later() {
     };
     let shown = async |master: &Master| {
         let path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n";
-        let (_, text) = master.ask_as_admin(path).await;
+        let (_, text) = master.get_as_admin(path).await;
         let lease: serde_json::Value = serde_json::from_str(&text).unwrap();
         lease["spec"]["renewTime"].as_str().unwrap().to_owned()
     };

@@ -16,15 +16,15 @@ async fn a_fresh_directory_becomes_a_server_that_its_administrator_can_use() {
     let master = Master::running().await;
     let mode = fs::metadata(master.data_dir().join("admin.kubeconfig")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert_eq!(master.ask_as_admin("/readyz").await, (200, "ok".to_owned()));
-    assert_eq!(master.ask_as_admin("/livez/ping").await, (200, "ok".to_owned()));
-    let (_, version) = master.ask_as_admin("/version").await;
+    assert_eq!(master.get_as_admin("/readyz").await, (200, "ok".to_owned()));
+    assert_eq!(master.get_as_admin("/livez/ping").await, (200, "ok".to_owned()));
+    let (_, version) = master.get_as_admin("/version").await;
     assert!(version.contains(&format!(r#""gitVersion":"{}""#, VERSION.git_version)), "{version}");
-    let (code, pods) = master.ask_as_admin("/api/v1/pods").await;
+    let (code, pods) = master.get_as_admin("/api/v1/pods").await;
     assert!(code == 200 && pods.contains(r#""kind":"PodList""#), "{code} {pods}");
-    let nobody = trusting(&master.admin().unwrap().authority, None).unwrap();
-    assert_eq!(master.ask(&nobody, "/readyz").await.unwrap().0, 200);
-    let (code, status) = master.ask(&nobody, "/api/v1/pods").await.unwrap();
+    let anonymous = trusting(&master.admin().unwrap().authority, None).unwrap();
+    assert_eq!(master.send_request(&anonymous, "/readyz").await.unwrap().0, 200);
+    let (code, status) = master.send_request(&anonymous, "/api/v1/pods").await.unwrap();
     assert!(code == 403 && status.contains("system:anonymous"), "{code} {status}");
 }
 
@@ -66,7 +66,7 @@ async fn restart_keeps_all_files_and_a_new_address_keeps_only_the_ca() {
     // A client with the old kubeconfig still has access.
     let own = (old.credentials.certificates.as_str(), old.credentials.key.as_str());
     let client = trusting(&old.authority, Some(own)).unwrap();
-    assert_eq!(master.ask(&client, "/api").await.unwrap().0, 200);
+    assert_eq!(master.send_request(&client, "/api").await.unwrap().0, 200);
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn start_succeeds_after_the_first_start_was_killed_at_any_moment() {
         if let Ok(root) = root {
             assert_eq!(master.file("pki/root.crt"), root, "the authority of before the kill stays");
         }
-        assert_eq!(master.ask_as_admin("/api").await.0, 200);
+        assert_eq!(master.get_as_admin("/api").await.0, 200);
     }
 }
 
@@ -93,10 +93,10 @@ async fn peers_of_another_cluster_and_old_protocols_are_rejected() {
     let own = (stranger.credentials.certificates.as_str(), stranger.credentials.key.as_str());
     let authority = master.admin().unwrap().authority;
     let misled = trusting(&stranger.authority, None).unwrap();
-    let refused = master.ask(&misled, "/readyz").await.unwrap_err();
+    let refused = master.send_request(&misled, "/readyz").await.unwrap_err();
     assert!(refused.contains("UnknownIssuer"), "a client refuses another cluster's server: {refused}");
     let intruder = trusting(&authority, Some(own)).unwrap();
-    let refused = master.ask(&intruder, "/readyz").await;
+    let refused = master.send_request(&intruder, "/readyz").await;
     assert!(refused.is_err(), "the server refuses another cluster's administrator: {refused:?}");
 
     let plain = send(&master, b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
@@ -140,17 +140,21 @@ async fn kubeconfigs_and_join_strings_are_created_without_a_running_master() {
     let jane = Kubeconfig::read(&kubeconfig.stdout).unwrap();
     let own = (jane.credentials.certificates.as_str(), jane.credentials.key.as_str());
     let client = trusting(&jane.authority, Some(own)).unwrap();
-    assert_eq!(master.ask(&client, "/api/v1/nodes").await.unwrap().0, 200, "the last of her groups counts");
+    assert_eq!(
+        master.send_request(&client, "/api/v1/nodes").await.unwrap().0,
+        200,
+        "the last of her groups counts"
+    );
     let kubeconfig = master.verb(&["kubeconfig", "--user", "joe", "--group", "dev"]).await;
     let joe = Kubeconfig::read(&kubeconfig.stdout).unwrap();
     let own = (joe.credentials.certificates.as_str(), joe.credentials.key.as_str());
     let client = trusting(&joe.authority, Some(own)).unwrap();
-    let (code, status) = master.ask(&client, "/api/v1/nodes").await.unwrap();
+    let (code, status) = master.send_request(&client, "/api/v1/nodes").await.unwrap();
     assert!(code == 403 && status.contains(r#"User \"joe\""#), "{code} {status}");
 
     let join = master.verb(&["join-string"]).await.stdout;
     let (server, hash) = join.trim_end().split_once("#sha256:").unwrap();
-    assert_eq!(server, joe.server, "nodes and people are told the same");
+    assert_eq!(server, joe.server, "nodes and users get the same server");
     assert!(hash.len() == 64 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()), "{join}");
     master.kill();
     assert_eq!(master.verb(&["join-string"]).await.stdout, join);
@@ -194,17 +198,17 @@ async fn conflicting_flags_are_reported_before_any_file_is_created() {
     fs::write(&misled, config.text()).unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let asks = |file: &str| {
+    let webhook_flags = |file: &str| {
         ["--csr-approval-policy", "webhook", "--csr-approval-webhook", file].map(str::to_owned).to_vec()
     };
     let etcd = |more: &[&str]| {
         [&["--storage", "etcd"], more].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     for (flags, words) in [
-        (asks("/nope"), "--csr-approval-webhook: cannot read /nope"),
-        (asks(nonsense.to_str().unwrap()), "hook.kubeconfig is not a kubeconfig"),
+        (webhook_flags("/nope"), "--csr-approval-webhook: cannot read /nope"),
+        (webhook_flags(nonsense.to_str().unwrap()), "hook.kubeconfig is not a kubeconfig"),
         (
-            asks(misled.to_str().unwrap()),
+            webhook_flags(misled.to_str().unwrap()),
             "its server \"http://127.0.0.1:1\": write it https://HOST:PORT/PATH",
         ),
         (
@@ -246,10 +250,10 @@ async fn conflicting_flags_are_reported_before_any_file_is_created() {
 async fn debug_log_contains_every_request_with_its_user() {
     let mut master = Master::new().with_flags(["-v", "6"]);
     master.start().await;
-    assert_eq!(master.ask_as_admin("/api/v1/namespaces?limit=1").await.0, 200);
-    assert_eq!(master.ask_as_admin("/api/v1/namespaces/none").await.0, 404);
+    assert_eq!(master.get_as_admin("/api/v1/namespaces?limit=1").await.0, 200);
+    assert_eq!(master.get_as_admin("/api/v1/namespaces/none").await.0, 404);
     let stranger = tests::trusting(&master.admin().unwrap().authority, None).unwrap();
-    assert_eq!(master.ask(&stranger, "/api/v1/secrets").await.unwrap().0, 403);
+    assert_eq!(master.send_request(&stranger, "/api/v1/secrets").await.unwrap().0, 403);
     let url = format!("https://127.0.0.1:{}/api/v1/pods", master.port);
     assert_eq!(stranger.get(url).bearer_auth("nonsense").send().await.unwrap().status(), 401);
     let admin = "user=\"kubernetes-admin\"";
@@ -262,8 +266,8 @@ async fn debug_log_contains_every_request_with_its_user() {
         ["INFO", "file=\"root.crt\"", "", "", ""],
     ] {
         let log = master.log();
-        let is_told = log.lines().any(|line| words.iter().all(|word| line.contains(word)));
-        assert!(is_told, "{words:?} in no line of\n{log}");
+        let is_reported = log.lines().any(|line| words.iter().all(|word| line.contains(word)));
+        assert!(is_reported, "{words:?} in no line of\n{log}");
     }
     assert!(!master.log().contains("nonsense") && !master.log().contains("limit=1"), "{}", master.log());
 }

@@ -222,11 +222,11 @@ fn crd_names_are_defaulted_and_its_finalizer_is_kept() {
     let status = json!({"acceptedNames": {"kind": "", "plural": ""}, "storedVersions": ["v1"]});
     assert_eq!(definition["status"], status, "clients look into it before anything is decided");
 
-    let mut doomed = definition.clone();
-    set(&mut doomed, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
-    let mut freed = doomed.clone();
+    let mut terminating = definition.clone();
+    set(&mut terminating, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
+    let mut freed = terminating.clone();
     set(&mut freed, "/metadata/finalizers", json!([]));
-    CustomResourceDefinitions.prepare(&mut freed, Some(&doomed), &Part::Main);
+    CustomResourceDefinitions.prepare(&mut freed, Some(&terminating), &Part::Main);
     assert_eq!(freed["metadata"]["finalizers"], json!([]));
 }
 

@@ -461,12 +461,12 @@ fn rules_apply_at_any_level() {
         &json!({"type": "object", "properties": {"spec": {"type": "object"}}, "x-kubernetes-validations":
         [{"rule": "self.metadata.name.size() <= 3 && self.kind == 'A'", "message": "long"}]}),
     );
-    let named = |name: &str| said_of(&of, name);
+    let named = |name: &str| message_of(&of, name);
     assert_eq!(named("abc"), [""; 0]);
     assert_eq!(named("abcd"), [": Invalid value: \"object\": long"]);
 }
 
-fn said_of(of: &Schema, name: &str) -> Vec<String> {
+fn message_of(of: &Schema, name: &str) -> Vec<String> {
     messages(&of.check(&object(json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": name}})), None))
 }
 

@@ -29,11 +29,11 @@ fn named(api_version: &str, kind: &str, mut object: Value) -> Value {
 #[test]
 fn minimal_objects_are_valid_and_empty_ones_are_not() {
     for (api_version, kind, least) in least() {
-        let asks = least != json!({});
+        let has_required_fields = least != json!({});
         let messages = Case::new(named(api_version, kind, least)).messages(&Part::Main);
         assert_eq!(messages, [] as [&str; 0], "{kind}");
         let messages = Case::new(named(api_version, kind, json!({}))).messages(&Part::Main);
-        assert_eq!(!messages.is_empty(), asks, "an empty {kind}: {messages:?}");
+        assert_eq!(!messages.is_empty(), has_required_fields, "an empty {kind}: {messages:?}");
     }
 }
 

@@ -362,9 +362,9 @@ impl Facts {
     fn pair(&mut self, facts: &'static str, field: &str) -> Option<&'static str> {
         let (of, name) = field.rsplit_once('.').unwrap();
         let mut pairs = lines(facts).filter(|(at, _)| *at == of).flat_map(|(_, pairs)| pairs.split(", "));
-        let said = pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix(' '))?;
+        let value = pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix(' '))?;
         self.used.insert(field.to_owned());
-        Some(said)
+        Some(value)
     }
 }
 

@@ -166,7 +166,7 @@ fn list_types(text: &str) -> BTreeMap<String, String> {
         else {
             continue;
         };
-        let said = match strategy {
+        let merge_kind = match strategy {
             "map::granular" | "list::atomic" => continue,
             "map::atomic" => "atomic".to_owned(),
             "list::set" => "set".to_owned(),
@@ -179,7 +179,7 @@ fn list_types(text: &str) -> BTreeMap<String, String> {
             }
             other => panic!("unknown strategy {other}"),
         };
-        types.insert(field.to_owned(), said);
+        types.insert(field.to_owned(), merge_kind);
     }
     types
 }

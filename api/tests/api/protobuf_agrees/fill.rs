@@ -90,8 +90,8 @@ impl Fill {
         match of {
             Kind::String if zero => (text(""), json!("")),
             Kind::String => {
-                let said: String = (0..rng.usize(1..8)).map(|_| rng.char('a'..'\u{400}')).collect();
-                (text(&said), said.into())
+                let random_text: String = (0..rng.usize(1..8)).map(|_| rng.char('a'..'\u{400}')).collect();
+                (text(&random_text), random_text.into())
             }
             Kind::Bool => (Wire::Varint(u64::from(!zero)), (!zero).into()),
             Kind::Int32 => {

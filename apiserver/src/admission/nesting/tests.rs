@@ -28,14 +28,14 @@ async fn lists_serve_objects_of_the_maximum_depth() {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let registry = Registry::open(store, Catalog::new(kinds::all())).await.unwrap();
     let router = Api::writable(registry, vec![Arc::new(NestingLimit)], VERSION).router();
-    let ask = async |method: &str, path: &str, media_type: &str, body: String| -> (u16, Value) {
+    let send_request = async |method: &str, path: &str, media_type: &str, body: String| -> (u16, Value) {
         let request = Request::builder().method(method).uri(path).header("content-type", media_type);
         let response = router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
         let code = response.status().as_u16();
         (code, serde_json::from_slice(&to_bytes(response.into_body(), 1 << 20).await.unwrap()).unwrap())
     };
     for (name, depth, expected) in [("a", MAX_DEPTH, 201), ("b", MAX_DEPTH + 1, 400), ("c", 127, 400)] {
-        let (code, answer) = ask("POST", PATH, "application/json", revision(name, depth)).await;
+        let (code, answer) = send_request("POST", PATH, "application/json", revision(name, depth)).await;
         assert_eq!(code, expected, "{depth} {answer}");
         if expected == 400 {
             assert_eq!(answer["reason"], "BadRequest");
@@ -44,10 +44,10 @@ async fn lists_serve_objects_of_the_maximum_depth() {
     }
     let deeper = json!({"metadata": {"annotations": {"a": "b"}}}).to_string();
     let path = format!("{PATH}/a");
-    let (code, changed) = ask("PATCH", &path, "application/merge-patch+json", deeper).await;
+    let (code, changed) = send_request("PATCH", &path, "application/merge-patch+json", deeper).await;
     assert_eq!(code, 200, "{changed}");
-    let (code, _) = ask("PUT", &path, "application/json", revision("a", MAX_DEPTH + 2)).await;
+    let (code, _) = send_request("PUT", &path, "application/json", revision("a", MAX_DEPTH + 2)).await;
     assert_eq!(code, 400);
-    let (_, list) = ask("GET", PATH, "application/json", String::new()).await;
+    let (_, list) = send_request("GET", PATH, "application/json", String::new()).await;
     assert_eq!(list["items"].as_array().unwrap().len(), 1);
 }

@@ -49,7 +49,7 @@ async fn router() -> Router {
     Api::writable(registry, plugins, VERSION).router()
 }
 
-async fn ask(router: &Router, who: &Identity, line: &str, body: &Value) -> (u16, Value) {
+async fn send_request(router: &Router, who: &Identity, line: &str, body: &Value) -> (u16, Value) {
     let (method, path) = line.split_once(' ').unwrap();
     let media_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let request = Request::builder().method(method).uri(path).header("content-type", media_type);
@@ -85,7 +85,7 @@ async fn csr_username_is_the_requester_and_immutable() {
     sent["spec"]["extra"] = json!({"a": ["b"]});
     let mut joe = user("joe");
     joe.extra.insert("key".to_owned(), vec!["value".to_owned()]);
-    let (code, made) = ask(&router, &joe, &format!("POST {PATH}"), &sent).await;
+    let (code, made) = send_request(&router, &joe, &format!("POST {PATH}"), &sent).await;
     assert_eq!(code, 201, "{made}");
     let who = |object: &Value| {
         let spec = &object["spec"];
@@ -95,7 +95,7 @@ async fn csr_username_is_the_requester_and_immutable() {
         ("joe".into(), Value::Null, json!(["dev", "system:authenticated"]), json!({"key": ["value"]}));
     assert_eq!(who(&made), expected);
     let other = json!({"spec": {"username": "system:node:other"}});
-    let (_, patched) = ask(&router, &user("mary"), &format!("PATCH {PATH}/a"), &other).await;
+    let (_, patched) = send_request(&router, &user("mary"), &format!("PATCH {PATH}/a"), &other).await;
     assert_eq!(who(&patched), expected);
 }
 
@@ -119,8 +119,9 @@ async fn approving_and_signing_needs_permission_for_the_signer() {
     ] {
         let name = format!("{who}-{part}-{}", patch.to_string().len());
         let sent = request(&name, "example.com/a", "dev");
-        assert_eq!(ask(&router, &user("joe"), &format!("POST {PATH}"), &sent).await.0, 201);
-        let (code, answer) = ask(&router, &user(who), &format!("PATCH {PATH}/{name}/{part}"), patch).await;
+        assert_eq!(send_request(&router, &user("joe"), &format!("POST {PATH}"), &sent).await.0, 201);
+        let (code, answer) =
+            send_request(&router, &user(who), &format!("PATCH {PATH}/{name}/{part}"), patch).await;
         assert_eq!(code, if expected.is_empty() { 200 } else { 403 }, "{name} {answer}");
         assert!(answer["message"].as_str().unwrap_or_default().contains(expected), "{answer}");
     }
@@ -139,7 +140,7 @@ async fn a_request_for_the_identity_of_a_master_is_rejected() {
         (request("dev", CLIENTS, "dev"), 201),
         (request("elsewhere", "example.com/a", MASTERS), 201),
     ] {
-        let (code, answer) = ask(&router, &user("joe"), &format!("POST {PATH}"), &sent).await;
+        let (code, answer) = send_request(&router, &user("joe"), &format!("POST {PATH}"), &sent).await;
         assert_eq!(code, expected, "{answer}");
     }
 }

@@ -23,9 +23,9 @@ pub enum Verdict {
 }
 
 /// Applies the rules to a request from a node.
-pub fn authorize(node: &str, asked: &Attributes) -> Verdict {
-    let On::Resource(on) = &asked.on else { return Verdict::ByRules };
-    let verb = asked.verb.as_str();
+pub fn authorize(node: &str, request: &Attributes) -> Verdict {
+    let On::Resource(on) = &request.on else { return Verdict::ByRules };
+    let verb = request.verb.as_str();
     match (on.group.as_str(), on.resource.as_str()) {
         ("", "secrets") => read(verb, Kind::Secret, on),
         ("", "configmaps") => read(verb, Kind::ConfigMap, on),

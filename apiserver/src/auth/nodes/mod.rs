@@ -21,9 +21,9 @@ use crate::identity::Identity;
 use crate::watch_cache::{self, WatchCache};
 
 /// API groups that contain access reviews.
-const QUESTIONS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
+const REVIEW_GROUPS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
 /// Prefix of the resource names of reviews about the requester, such as `selfsubjectaccessreviews`.
-const OF_ONESELF: &str = "self";
+const SELF_REVIEW_PREFIX: &str = "self";
 /// Group of all nodes.
 pub const NODES: &str = "system:nodes";
 /// User name prefix of nodes that joined with a join string.
@@ -65,9 +65,9 @@ impl Nodes {
     /// The error for a node certificate whose key is not registered, or `None` for all others.
     pub fn unregistered(&self, who: &Identity, attributes: &Attributes) -> Option<String> {
         let (keys, node, key) = (self.keys.as_ref()?, node_of(who)?, who.key.as_deref()?);
-        let is_question = matches!(&attributes.on, On::Resource(on)
-            if QUESTIONS.contains(&on.group.as_str()) && on.resource.starts_with(OF_ONESELF));
-        if is_question || keys.with_index(|keys| keys.has(node, key)) {
+        let is_self_review = matches!(&attributes.on, On::Resource(on)
+            if REVIEW_GROUPS.contains(&on.group.as_str()) && on.resource.starts_with(SELF_REVIEW_PREFIX));
+        if is_self_review || keys.with_index(|keys| keys.has(node, key)) {
             return None;
         }
         Some(format!(

@@ -94,15 +94,15 @@ pub fn reference_hash(json: &[u8]) -> Option<ReferenceHash> {
 
     /// Returns a part of the pod only if it contains `word`. Metadata and status change often, and rarely contain
     /// references.
-    fn if_it_says<'a>(part: Option<&'a RawValue>, word: &str) -> Option<&'a str> {
+    fn if_contains<'a>(part: Option<&'a RawValue>, word: &str) -> Option<&'a str> {
         part.map(RawValue::get).filter(|text| text.contains(word))
     }
 
     let Parts { metadata, spec, status } = serde_json::from_slice(json).ok()?;
     let mut hasher = DefaultHasher::new();
     spec.map(RawValue::get).hash(&mut hasher);
-    if_it_says(metadata, MIRROR).hash(&mut hasher);
-    if_it_says(status, OF_CLAIMS).hash(&mut hasher);
+    if_contains(metadata, MIRROR).hash(&mut hasher);
+    if_contains(status, OF_CLAIMS).hash(&mut hasher);
     Some(ReferenceHash(hasher.finish()))
 }
 

@@ -406,8 +406,8 @@ fn node_may_list_pods_only_with_its_node_name_selector() {
         ("/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3Da", true),
         ("/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3Db", false),
     ] {
-        let asked = Attributes::of(&http::Method::GET, &path.parse().unwrap()).unwrap();
-        assert_eq!(auth.decide(&node("kubelet:a"), &asked).is_allowed(), expected, "{path}");
+        let request_attributes = Attributes::of(&http::Method::GET, &path.parse().unwrap()).unwrap();
+        assert_eq!(auth.decide(&node("kubelet:a"), &request_attributes).is_allowed(), expected, "{path}");
     }
     let all = |path: &str| Attributes::of(&http::Method::DELETE, &path.parse().unwrap()).unwrap();
     let slices = all("/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3Da");
@@ -462,8 +462,8 @@ async fn node_authorizer_survives_a_gap_in_the_watch_history() {
         namespace: "shop".to_owned(),
         ..ResourceAttributes::default()
     };
-    let asked = Attributes::on("get", of_b);
-    assert!(nodes.decide(&node("kubelet:b"), &asked).is_allowed());
+    let request_attributes = Attributes::on("get", of_b);
+    assert!(nodes.decide(&node("kubelet:b"), &request_attributes).is_allowed());
     store.delete("pods", "shop", "of-b");
     for number in 0..3000 {
         put(&store, "pods", &pod("a", &format!("p{}", number % 7)));
@@ -471,17 +471,17 @@ async fn node_authorizer_survives_a_gap_in_the_watch_history() {
         other["spec"]["volumes"] = json!([]);
         put(&store, "pods", &other);
     }
-    assert!(!nodes.decide(&node("kubelet:b"), &asked).is_allowed());
+    assert!(!nodes.decide(&node("kubelet:b"), &request_attributes).is_allowed());
     // The same with background updates.
     let kept = nodes.clone();
     let task = tokio::spawn(async move { kept.run_sync().await });
     tokio::task::yield_now().await;
     put(&store, "pods", &pod("b", "of-b"));
-    assert!(nodes.decide(&node("kubelet:b"), &asked).is_allowed());
+    assert!(nodes.decide(&node("kubelet:b"), &request_attributes).is_allowed());
     tokio::task::yield_now().await;
     store.delete("pods", "shop", "of-b");
     tokio::task::yield_now().await;
-    assert!(!nodes.decide(&node("kubelet:b"), &asked).is_allowed());
+    assert!(!nodes.decide(&node("kubelet:b"), &request_attributes).is_allowed());
     task.abort();
 }
 

@@ -118,8 +118,9 @@ fn uses(
         tokens.any(|token| at(token, "/audience").unwrap_or_default() == audience)
             || driver_of(volume).is_some_and(|driver| {
                 let driver = find("csidrivers.storage.k8s.io", "", &driver).map(Value::Object);
-                let asks = driver.and_then(|driver| list(&driver, "/spec/tokenRequests")).unwrap_or_default();
-                asks.iter().any(|ask| at(ask, "/audience").unwrap_or_default() == audience)
+                let requests =
+                    driver.and_then(|driver| list(&driver, "/spec/tokenRequests")).unwrap_or_default();
+                requests.iter().any(|request| at(request, "/audience").unwrap_or_default() == audience)
             })
     })
 }

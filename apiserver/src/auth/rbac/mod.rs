@@ -77,8 +77,8 @@ impl Authorizer {
     }
 
     /// Brings the index up to date, and runs `ask` on it.
-    pub fn with_index<T>(&self, ask: impl FnOnce(&Index) -> T) -> T {
-        self.index.with_index(ask)
+    pub fn with_index<T>(&self, query: impl FnOnce(&Index) -> T) -> T {
+        self.index.with_index(query)
     }
 }
 

@@ -105,8 +105,8 @@ impl Review {
         if wants_a_table(request.headers()) {
             return Err(Status::not_acceptable());
         }
-        let mut asked = self.read(request).await?;
-        let spec = asked.get("spec").cloned().unwrap_or_default();
+        let mut object = self.read(request).await?;
+        let spec = object.get("spec").cloned().unwrap_or_default();
         let now = Timestamp::now();
         let status = match self {
             Self::SelfSubject => json!({"userInfo": access::user_info(who)}),
@@ -118,13 +118,13 @@ impl Review {
             Self::TokenRequest => {
                 nodes::tokens::check(auth, who, on, &spec)?;
                 let made = tokens::request(auth, &on.namespace, &on.name, &spec, now)?;
-                asked.insert("spec".to_owned(), made.spec);
-                asked.insert("metadata".to_owned(), json!({"name": on.name, "namespace": on.namespace}));
+                object.insert("spec".to_owned(), made.spec);
+                object.insert("metadata".to_owned(), json!({"name": on.name, "namespace": on.namespace}));
                 made.status
             }
         };
-        asked.insert("status".to_owned(), status);
-        let body = Value::Object(asked).to_string();
+        object.insert("status".to_owned(), status);
+        let body = Value::Object(object).to_string();
         Ok((StatusCode::CREATED, [(header::CONTENT_TYPE, "application/json")], body).into_response())
     }
 
@@ -135,12 +135,12 @@ impl Review {
         let (group, _, _, kind) = self.names();
         let group = if group.is_empty() { AUTHENTICATION } else { group };
         let api_version = format!("{group}/v1");
-        let Value::Object(mut asked) = body::document(media_type, &bytes)? else {
+        let Value::Object(mut object) = body::document(media_type, &bytes)? else {
             return Err(Status::bad_request(format!("the body is not a {kind}")));
         };
         for (field, expected) in [("kind", kind), ("apiVersion", &api_version)] {
-            match asked.get(field).and_then(Value::as_str).unwrap_or_default() {
-                "" => drop(asked.insert(field.to_owned(), expected.into())),
+            match object.get(field).and_then(Value::as_str).unwrap_or_default() {
+                "" => drop(object.insert(field.to_owned(), expected.into())),
                 given if given == expected => {}
                 given => {
                     return Err(Status::bad_request(format!(
@@ -149,10 +149,10 @@ impl Review {
                 }
             }
         }
-        api::schema::prune(&mut asked, &api_version, kind);
-        body::fit(&mut asked, &api_version, kind)?;
-        asked.entry("metadata").or_insert_with(|| json!({}));
-        Ok(asked)
+        api::schema::prune(&mut object, &api_version, kind);
+        body::fit(&mut object, &api_version, kind)?;
+        object.entry("metadata").or_insert_with(|| json!({}));
+        Ok(object)
     }
 }
 

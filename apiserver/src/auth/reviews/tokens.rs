@@ -31,8 +31,8 @@ pub(super) fn review(auth: &Auth, spec: &Value, now: Timestamp) -> Result<Value,
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
-    let asked = texts(spec, "audiences");
-    Ok(match auth.tokens.authenticate(token, &asked, now) {
+    let requested = texts(spec, "audiences");
+    Ok(match auth.tokens.authenticate(token, &requested, now) {
         Ok(known) => {
             let mut status = json!({"authenticated": true, "user": access::user_info(&known.identity)});
             if !known.audiences.is_empty() {

@@ -85,7 +85,7 @@ mod tests {
             cache.put(&number.to_string(), claims(number));
             assert_eq!(cache.get("used").unwrap().id, "0");
         }
-        assert_eq!(cache.get("1"), None, "what nobody asked for is forgotten");
+        assert_eq!(cache.get("1"), None, "an unused entry is evicted");
         let held: usize = cache.generations.lock().unwrap().iter().map(HashMap::len).sum();
         assert!(held <= 2 * GENERATION, "{held}");
     }

@@ -157,15 +157,15 @@ impl Metrics {
     fn map_sources(
         self,
         metric: &Value,
-        tell: impl Fn(&Value, &[(&'static str, &'static str)]) -> Value,
+        convert: impl Fn(&Value, &[(&'static str, &'static str)]) -> Value,
     ) -> Value {
-        let mut told = metric.clone();
+        let mut converted = metric.clone();
         for (name, names) in self.sources {
-            if let Some(source) = told.get_mut(name).filter(|source| source.is_object()) {
-                *source = tell(source, names);
+            if let Some(source) = converted.get_mut(name).filter(|source| source.is_object()) {
+                *source = convert(source, names);
             }
         }
-        told
+        converted
     }
 }
 

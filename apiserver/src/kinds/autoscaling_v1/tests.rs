@@ -43,7 +43,7 @@ fn v1_has_a_cpu_field_and_other_metrics_in_annotations() {
         json!({"currentReplicas": 2, "desiredReplicas": 3, "currentCPUUtilizationPercentage": 40})
     );
     let notes = &shown["metadata"]["annotations"];
-    for (name, said) in [
+    for (name, expected_text) in [
         ("own", "note"),
         (METRICS, r#"[{"resource":{"name":"memory","targetAverageValue":"1Gi"},"type":"Resource"}]"#),
         (
@@ -58,7 +58,7 @@ fn v1_has_a_cpu_field_and_other_metrics_in_annotations() {
     ] {
         // Compared as JSON, because the order of fields does not matter.
         let read = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| json!(text));
-        assert_eq!(read(notes[name].as_str().unwrap()), read(said), "{name}");
+        assert_eq!(read(notes[name].as_str().unwrap()), read(expected_text), "{name}");
     }
     assert_eq!(AutoscalersV1.to_stored(shown), stored);
 }

@@ -18,7 +18,7 @@ fn first_supported_protocol_of_the_client_is_selected() {
     let empty = "unable to upgrade: header X-Stream-Protocol-Version contains [], but no valid protocols";
     let other = "unable to upgrade: unable to negotiate protocol: client supports [v9 v8], server accepts \
                  [v5.channel.k8s.io v4.channel.k8s.io v3.channel.k8s.io v2.channel.k8s.io channel.k8s.io]";
-    let said = |lines: &[&str]| -> HeaderMap {
+    let protocol_headers = |lines: &[&str]| -> HeaderMap {
         headers(&lines.iter().map(|line| (PROTOCOL, *line)).collect::<Vec<_>>())
     };
     for (lines, expected) in [
@@ -29,14 +29,14 @@ fn first_supported_protocol_of_the_client_is_selected() {
         (&["", " , "], Err((400, empty))),
         (&["v9", "v8"], Err((403, other))),
     ] {
-        let found = choose(&said(lines), PROTOCOLS);
+        let found = choose(&protocol_headers(lines), PROTOCOLS);
         let found = found.as_ref().map_err(|no| (no.code.as_u16(), no.message.as_str()));
         assert_eq!(found.copied(), expected, "{lines:?}");
     }
 }
 
 #[test]
-fn only_a_request_that_asks_for_it_is_upgraded() {
+fn only_requests_with_upgrade_headers_are_upgraded() {
     for (connection, upgrade, expected) in [
         ("Upgrade", "SPDY/3.1", true),
         ("keep-alive, upgrade", "spdy/3.1", true),
@@ -44,7 +44,7 @@ fn only_a_request_that_asks_for_it_is_upgraded() {
         ("keep-alive", "SPDY/3.1", false),
     ] {
         let headers = headers(&[("connection", connection), ("upgrade", upgrade)]);
-        assert_eq!(Upgrade::is_asked(&headers), expected, "{connection} {upgrade}");
+        assert_eq!(Upgrade::is_requested(&headers), expected, "{connection} {upgrade}");
     }
     let mut parts =
         http::Request::get("/").header(PROTOCOL, "channel.k8s.io").body(()).unwrap().into_parts().0;
@@ -83,10 +83,10 @@ async fn command_has_the_requested_streams() {
     ] {
         let (mut client, session) = Client::new(exec::admit);
         let waiting = tokio::spawn(Streams::accept(session, protocol, wanted));
-        client.ask(1, &[("streamtype", "something")]).await;
+        client.send_request(1, &[("streamtype", "something")]).await;
         assert!(matches!(client.next().await, Some(Frame::Reset { stream: 1, .. })));
         for (n, kind) in (1_u32..).zip(kinds) {
-            client.ask(2 * n + 1, &[("streamtype", kind)]).await;
+            client.send_request(2 * n + 1, &[("streamtype", kind)]).await;
             assert!(matches!(client.next().await, Some(Frame::SynReply { .. })), "{protocol} {kind}");
         }
         let streams = waiting.await.unwrap().unwrap();
@@ -112,7 +112,7 @@ async fn command_has_the_requested_streams() {
 #[tokio::test(start_paused = true)]
 async fn command_without_its_streams_times_out() {
     let (mut client, session) = Client::new(exec::admit);
-    client.ask(1, &[("streamtype", "error")]).await;
+    client.send_request(1, &[("streamtype", "error")]).await;
     let wanted = StreamOptions { stdin: true, ..StreamOptions::default() };
     assert!(Streams::accept(session, "v4.channel.k8s.io", wanted).await.is_none());
 }
@@ -134,9 +134,9 @@ async fn forwarded_connection_is_a_pair_of_streams() {
         (11, "data", ""),
     ] {
         let port = if request == "1" { "81" } else { "80" };
-        let mut said = vec![("streamtype", kind), ("port", port)];
-        said.extend(Some(("requestid", request)).filter(|_| !request.is_empty()));
-        client.ask(stream, &said).await;
+        let mut protocol_headers = vec![("streamtype", kind), ("port", port)];
+        protocol_headers.extend(Some(("requestid", request)).filter(|_| !request.is_empty()));
+        client.send_request(stream, &protocol_headers).await;
         assert!(matches!(client.next().await, Some(Frame::SynReply { .. })), "{stream}");
     }
     let mut found = Vec::new();
@@ -152,13 +152,13 @@ async fn forwarded_connection_is_a_pair_of_streams() {
     held[1].data.reader.read_to_string(&mut text).await.unwrap();
     assert_eq!(text, "x");
     // A pair whose second stream never arrives.
-    client.ask(13, &[("streamtype", "error"), ("port", "80"), ("requestid", "9")]).await;
+    client.send_request(13, &[("streamtype", "error"), ("port", "80"), ("requestid", "9")]).await;
     let waiting = tokio::spawn(async move { pairs.next().await.is_none() });
     assert!(matches!(client.next().await, Some(Frame::SynReply { stream: 13, .. })));
     // Paused time advances automatically; the client's deadline is shorter.
     tokio::time::advance(std::time::Duration::from_secs(31)).await;
-    let told = client.rest(13).await;
-    assert!(String::from_utf8(told).unwrap().contains("timed out waiting for streams"));
+    let remaining = client.rest(13).await;
+    assert!(String::from_utf8(remaining).unwrap().contains("timed out waiting for streams"));
     drop((client, held));
     assert!(waiting.await.unwrap());
 }

@@ -68,14 +68,14 @@ impl Client {
     }
 
     /// Opens a stream.
-    pub async fn ask(&mut self, stream: u32, pairs: &[(&str, &str)]) {
+    pub async fn send_request(&mut self, stream: u32, pairs: &[(&str, &str)]) {
         let headers = headers(pairs);
         self.send(Frame::SynStream { stream, fin: false, unidirectional: false, headers }).await;
     }
 
     /// Opens a stream that the server accepts.
     pub async fn begin(&mut self, session: &mut Session, stream: u32, pairs: &[(&str, &str)]) -> Stream {
-        self.ask(stream, pairs).await;
+        self.send_request(stream, pairs).await;
         let taken = session.accept().await.unwrap();
         assert_eq!((taken.id, &taken.headers), (stream, &headers(pairs)));
         assert_eq!(

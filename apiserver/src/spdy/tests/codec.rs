@@ -119,8 +119,8 @@ fn encoded(frames: &[Frame]) -> BytesMut {
 
 /// A few hundred cases, or `CORACLE_FUZZ_CASES`; always the same ones.
 fn runner() -> TestRunner {
-    let asked = std::env::var("CORACLE_FUZZ_CASES").ok().map(|text| text.parse().unwrap());
-    let config = Config { cases: asked.unwrap_or(300), failure_persistence: None, ..Config::default() };
+    let case_count = std::env::var("CORACLE_FUZZ_CASES").ok().map(|text| text.parse().unwrap());
+    let config = Config { cases: case_count.unwrap_or(300), failure_persistence: None, ..Config::default() };
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
 }
 

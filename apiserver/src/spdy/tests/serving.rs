@@ -97,17 +97,17 @@ async fn a_reset_ends_a_stream_both_ways() {
 async fn streams_are_refused_one_by_one() {
     let (mut client, mut session) = Client::new(|headers| headers.contains_key("streamtype"));
     let refused = |stream, reason| Some(Frame::Reset { stream, reason });
-    client.ask(1, &[("port", "80")]).await;
+    client.send_request(1, &[("port", "80")]).await;
     assert_eq!(client.next().await, refused(1, reason::REFUSED));
     for number in [2, 1] {
-        client.ask(number, STDIN).await;
+        client.send_request(number, STDIN).await;
         assert_eq!(client.next().await, refused(number, reason::PROTOCOL_ERROR));
     }
     let mut held = Vec::new();
     for n in 1..=MAX_STREAMS as u32 {
         held.push(client.begin(&mut session, 2 * n + 1, STDIN).await);
     }
-    client.ask(9_999, STDIN).await;
+    client.send_request(9_999, STDIN).await;
     assert_eq!(client.next().await, refused(9_999, reason::REFUSED));
     // A closed stream makes room for another.
     held.pop();
@@ -134,14 +134,14 @@ async fn a_stream_that_is_not_read_holds_up_the_others_only_when_its_buffer_is_f
     });
     tokio::task::yield_now().await;
     tokio::time::advance(IDLE / 2).await;
-    assert!(!flood.is_finished(), "nobody has taken it");
+    assert!(!flood.is_finished(), "no reader has taken it");
     let mut all = Vec::new();
     slow.reader.read_to_end(&mut all).await.unwrap();
     assert_eq!(all.len(), 560_000);
     let mut client = flood.await.unwrap();
     // A dropped reader makes room: its data is discarded.
-    let nobody = client.begin(&mut session, 5, STDIN).await;
-    drop(nobody.reader);
+    let abandoned = client.begin(&mut session, 5, STDIN).await;
+    drop(abandoned.reader);
     client.send(data(5, &[3; 500_000], false)).await;
     client.send(Frame::Ping(7)).await;
     assert_eq!(client.next().await, Some(Frame::Ping(7)));
@@ -152,7 +152,7 @@ async fn a_client_that_disconnects_while_its_data_is_unread_is_detected() {
     let (mut client, mut session, stream) = begun().await;
     let flood = tokio::spawn(async move { client.send(data(1, &[2; 500_000], true)).await });
     tokio::task::yield_now().await;
-    assert!(!flood.is_finished(), "nobody takes it");
+    assert!(!flood.is_finished(), "no reader takes it");
     flood.abort();
     // Unread data hides the end of the connection, which only a probe detects.
     let ended = tokio::time::timeout(IDLE / 100, session.accept()).await;
@@ -168,7 +168,7 @@ async fn after_the_last_handle_is_dropped_data_is_sent_and_the_connection_closes
     drop(session);
     stream.writer.write_all(b"the last word").await.unwrap();
     assert_eq!(client.next().await, Some(data(1, b"the last word", false)));
-    client.ask(3, STDIN).await;
+    client.send_request(3, STDIN).await;
     assert_eq!(client.next().await, Some(Frame::Reset { stream: 3, reason: reason::REFUSED }));
     drop(stream);
     assert_eq!(client.rest(1).await, b"");
@@ -190,7 +190,7 @@ async fn a_client_of_another_protocol_gets_an_error() {
     let (mut client, mut session, _stream) = begun().await;
     client.send(Frame::GoAway { last: 0, status: 0 }).await;
     // The client has announced that it opens no more streams.
-    client.ask(3, STDIN).await;
+    client.send_request(3, STDIN).await;
     client.send_bytes(b"\x80\x02\x00\x06\x00\x00\x00\x04....").await;
     assert_eq!(client.next().await, Some(Frame::GoAway { last: 1, status: 1 }));
     assert_eq!(client.next().await, None);

@@ -148,7 +148,7 @@ impl Embedded {
         })
     }
 
-    async fn ask(&self, work: Work, bytes: usize) -> Result<Outcome, Error> {
+    async fn send_request(&self, work: Work, bytes: usize) -> Result<Outcome, Error> {
         let kib = u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX);
         let room = self.queue.clone().acquire_many_owned(kib).await.map_err(|_| Error::Closed)?;
         let (reply, answer) = oneshot::channel();
@@ -171,7 +171,7 @@ impl Embedded {
         };
         let mut found = attempt().await.map_err(|_| Error::Closed)?;
         if found.as_ref().is_err_and(is_broken) {
-            self.ask(Work::Reopen, 0).await?;
+            self.send_request(Work::Reopen, 0).await?;
             found = attempt().await.map_err(|_| Error::Closed)?;
         }
         found.map_err(|error| in_database(&self.shared.file, error))
@@ -196,17 +196,17 @@ impl Store for Embedded {
     async fn commit(&self, transaction: Transaction) -> Result<Outcome, Error> {
         transaction.check()?;
         let bytes = transaction.bytes();
-        self.ask(Work::Commit(transaction), bytes).await
+        self.send_request(Work::Commit(transaction), bytes).await
     }
 
     async fn commit_deferred(&self, transaction: Transaction) -> Result<Outcome, Error> {
         transaction.check()?;
         let bytes = transaction.bytes();
-        self.ask(Work::CommitDeferred(transaction), bytes).await
+        self.send_request(Work::CommitDeferred(transaction), bytes).await
     }
 
     async fn flush(&self) -> Result<(), Error> {
-        self.ask(Work::Flush, 0).await.map(|_| ())
+        self.send_request(Work::Flush, 0).await.map(|_| ())
     }
 
     async fn watch(&self, from: Revision) -> Result<Batches, Error> {
@@ -216,7 +216,7 @@ impl Store for Embedded {
     }
 
     async fn compact(&self, revision: Revision) -> Result<(), Error> {
-        self.ask(Work::Compact(revision), 0).await.map(|_| ())
+        self.send_request(Work::Compact(revision), 0).await.map(|_| ())
     }
 
     async fn revision(&self) -> Result<Revision, Error> {

@@ -151,7 +151,7 @@ impl Log for Arc<Shared> {
         };
         let (batches, oldest) = spawn_blocking(read).await.map_err(|_| Error::Closed)??;
         if seen < oldest {
-            return Err(Error::Compacted { asked: seen, oldest });
+            return Err(Error::Compacted { requested: seen, oldest });
         }
         Ok(batches)
     }

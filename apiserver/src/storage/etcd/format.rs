@@ -52,7 +52,7 @@ fn check(store: &Inner, found: &[u8]) -> Result<(), Error> {
 /// The value of the first key in a range. With an empty end, the range is that key alone.
 async fn first(store: &Inner, (key, range_end): (Bytes, Bytes)) -> Result<Option<Bytes>, Error> {
     let request = RangeRequest { key, range_end, limit: 1, ..RangeRequest::default() };
-    let response: Result<RangeResponse, _> = store.ask(RANGE, &request).await;
+    let response: Result<RangeResponse, _> = store.send_request(RANGE, &request).await;
     let response = response.map_err(|failed| failure::error(&store.shared.store, &failed))?;
     Ok(response.kvs.into_iter().next().map(|found| found.value))
 }

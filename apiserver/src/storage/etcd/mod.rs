@@ -152,7 +152,7 @@ impl Store for Etcd {
     async fn watch(&self, from: Revision) -> Result<Batches, Error> {
         let (oldest, _) = self.inner.shared.revision_range();
         if from < oldest {
-            return Err(Error::Compacted { asked: from, oldest });
+            return Err(Error::Compacted { requested: from, oldest });
         }
         let shared = self.inner.shared.clone();
         watcher::start(&self.inner.channel, shared, self.closing.subscribe(), from).await
@@ -188,7 +188,7 @@ impl Store for Etcd {
 
 impl Inner {
     /// Calls a read-only or idempotent method, and retries it on all members.
-    async fn ask<A: Message + Default>(
+    async fn send_request<A: Message + Default>(
         &self,
         method: &'static str,
         request: &impl Message,
@@ -211,7 +211,8 @@ impl Inner {
     }
 
     async fn read(&self, request: &RangeRequest) -> Result<(RangeResponse, Revision), Error> {
-        let response: RangeResponse = self.ask(RANGE, request).await.map_err(|failed| self.error(&failed))?;
+        let response: RangeResponse =
+            self.send_request(RANGE, request).await.map_err(|failed| self.error(&failed))?;
         let revision = translate::revision(response.header.as_ref());
         self.shared.record_revision(revision);
         Ok((response, revision))
@@ -228,14 +229,14 @@ impl Inner {
                 revision: at.map_or(0, translate::number),
                 keys_only: false,
             };
-            let response: RangeResponse = match self.ask(RANGE, &request).await {
+            let response: RangeResponse = match self.send_request(RANGE, &request).await {
                 Err(Failure::TooLarge) if limit > 1 => {
                     limit = (limit / 8).max(1);
                     continue;
                 }
                 Err(failed) if etcd_error(&failed) == Some(EtcdError::Compacted) => {
-                    let asked = at.unwrap_or_default();
-                    return Err(Error::Compacted { asked, oldest: asked + 1 });
+                    let requested = at.unwrap_or_default();
+                    return Err(Error::Compacted { requested, oldest: requested + 1 });
                 }
                 answered => answered.map_err(|failed| self.error(&failed))?,
             };
@@ -288,7 +289,7 @@ impl Inner {
 
     async fn compact(&self, revision: Revision) -> Result<(), Error> {
         let request = CompactionRequest { revision: translate::number(revision) };
-        match self.ask::<CompactionResponse>(COMPACT, &request).await {
+        match self.send_request::<CompactionResponse>(COMPACT, &request).await {
             Ok(_) => {}
             Err(failed) => match etcd_error(&failed) {
                 Some(EtcdError::Compacted) => return Ok(()),

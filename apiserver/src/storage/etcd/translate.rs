@@ -125,14 +125,14 @@ pub(super) fn is_idempotent(transaction: &Transaction) -> bool {
 
 /// Converts an etcd event. Returns `None` for an event without a key, and `Err` if the previous value was
 /// compacted.
-pub(super) fn event(told: EtcdEvent) -> Option<Result<(Revision, Option<Event>), Forgotten>> {
-    let now = told.kv?;
+pub(super) fn event(etcd_event: EtcdEvent) -> Option<Result<(Revision, Option<Event>), Forgotten>> {
+    let now = etcd_event.kv?;
     let revision = positive(now.mod_revision);
     let Ok(key) = std::str::from_utf8(&now.key) else { return Some(Ok((revision, None))) };
     let key: Arc<str> = key.into();
-    let is_deletion = told.kind == EVENT_DELETE;
+    let is_deletion = etcd_event.kind == EVENT_DELETE;
     let created = positive(now.create_revision);
-    let (change, previous) = match told.previous {
+    let (change, previous) = match etcd_event.previous {
         Some(before) => {
             let put = Change::Put { value: now.value, created };
             let change = if is_deletion { Change::Delete { last: before.value } } else { put };

@@ -57,7 +57,7 @@ impl Watch {
         loop {
             let (oldest, newest) = self.shared.revision_range();
             if self.reader.seen < oldest {
-                return Err(Error::Compacted { asked: self.reader.seen, oldest });
+                return Err(Error::Compacted { requested: self.reader.seen, oldest });
             }
             if let Some(batch) = self.reader.take() {
                 return Ok(batch);
@@ -100,7 +100,7 @@ impl Reader {
     /// Adds a watch response.
     pub(super) fn read(&mut self, answer: WatchResponse, store: &str) -> Result<(), Error> {
         if let Ok(oldest @ 1..) = Revision::try_from(answer.compact_revision) {
-            return Err(Error::Compacted { asked: self.seen, oldest });
+            return Err(Error::Compacted { requested: self.seen, oldest });
         }
         if answer.canceled {
             return Err(Error::Refused { store: store.to_owned(), reason: answer.cancel_reason });
@@ -111,7 +111,7 @@ impl Reader {
                 Ok(delivered) => delivered,
                 // A caller that lists again misses nothing.
                 Err(Forgotten { revision }) => {
-                    return Err(Error::Compacted { asked: self.seen, oldest: revision });
+                    return Err(Error::Compacted { requested: self.seen, oldest: revision });
                 }
             };
             if self.open.as_ref().is_some_and(|open| open.revision != revision) {

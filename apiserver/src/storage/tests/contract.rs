@@ -24,24 +24,24 @@ pub(in crate::storage) const SHORT: Limits = Limits { revisions: 8, bytes: 1024 
 pub(in crate::storage) async fn contract(make: impl AsyncFn(Limits) -> Arc<dyn Store>) {
     let usual = Limits::default();
     keys_are_put_read_and_taken_out(&*make(usual).await).await;
-    conflicts_change_nothing_and_say_what_is_there(&*make(usual).await).await;
+    conflict_changes_nothing_and_returns_the_stored_value(&*make(usual).await).await;
     a_transaction_is_all_or_nothing(&*make(usual).await).await;
     what_changes_nothing_makes_no_revision(&*make(usual).await).await;
     what_can_never_be_done_is_refused(&*make(usual).await).await;
     one_revision_counts_all_keys(&*make(usual).await).await;
     ranges_are_of_one_prefix_in_pages(&*make(usual).await).await;
     a_page_is_bounded_in_bytes(&*make(usual).await).await;
-    a_watch_from_every_revision_tells_the_rest(&*make(usual).await).await;
+    watch_from_any_revision_receives_the_remaining_events(&*make(usual).await).await;
     a_watch_waits_for_what_is_to_come(make(usual).await).await;
-    a_watch_tells_what_happened(&*make(usual).await).await;
+    watch_receives_puts_and_deletes(&*make(usual).await).await;
     late::a_late_write_is_seen_at_once(&*make(usual).await).await;
     late::what_is_late_and_what_is_not_come_in_one_order(&*make(usual).await).await;
-    late::a_watch_that_was_away_hears_of_the_last_late_write(&*make(usual).await).await;
+    late::reopened_watch_receives_the_last_deferred_write(&*make(usual).await).await;
     late::a_backup_has_what_is_late(&*make(usual).await).await;
     for late in [false, true] {
         writers_that_count_one_key_lose_nothing(make(usual).await, late).await;
     }
-    a_slow_watcher_is_closed_and_stops_nobody(&*make(SHORT).await).await;
+    slow_watcher_is_closed_and_blocks_no_other(&*make(SHORT).await).await;
     a_watcher_that_keeps_up_outlives_the_log(&*make(SHORT).await).await;
     compaction_forgets_the_log_and_no_entry(&*make(usual).await).await;
     a_watch_ends_with_its_store(make(usual).await).await;
@@ -67,7 +67,7 @@ async fn keys_are_put_read_and_taken_out(store: &dyn Store) {
     assert_eq!((entry.created, entry.modified, entry.value.len()), (again, again, 0));
 }
 
-async fn conflicts_change_nothing_and_say_what_is_there(store: &dyn Store) {
+async fn conflict_changes_nothing_and_returns_the_stored_value(store: &dyn Store) {
     let revision = put(store, "/a", "one").await;
     let check = async |transaction: Transaction, key: &str, value: Option<&str>| {
         let Outcome::Conflict { key: at, current } = store.commit(transaction).await.unwrap() else {
@@ -100,7 +100,7 @@ async fn a_transaction_is_all_or_nothing(store: &dyn Store) {
     }
     // Watchers get one batch.
     let batch = next(&mut store.watch(first).await.unwrap()).await.unwrap();
-    assert_eq!(told(&batch), format!("{revision}: /a=two({first}) /b=two(new)"));
+    assert_eq!(described(&batch), format!("{revision}: /a=two({first}) /b=two(new)"));
 }
 
 async fn what_changes_nothing_makes_no_revision(store: &dyn Store) {
@@ -186,7 +186,7 @@ async fn a_page_is_bounded_in_bytes(store: &dyn Store) {
     assert_eq!(rest.entries[0].value, value);
 }
 
-async fn a_watch_from_every_revision_tells_the_rest(store: &dyn Store) {
+async fn watch_from_any_revision_receives_the_remaining_events(store: &dyn Store) {
     let first = store.revision().await.unwrap();
     let mut expected = Vec::new();
     for n in 0..6 {
@@ -196,7 +196,7 @@ async fn a_watch_from_every_revision_tells_the_rest(store: &dyn Store) {
     for from in first..=store.revision().await.unwrap() {
         let mut watch = store.watch(from).await.unwrap();
         for expected in &expected[(from - first) as usize..] {
-            assert_eq!(&told(&next(&mut watch).await.unwrap()), expected);
+            assert_eq!(&described(&next(&mut watch).await.unwrap()), expected);
         }
         assert!(watch.next().now_or_never().is_none(), "there is no more");
     }
@@ -221,19 +221,19 @@ async fn a_watch_waits_for_what_is_to_come(store: Arc<dyn Store>) {
     writing.await.unwrap();
 }
 
-async fn a_watch_tells_what_happened(store: &dyn Store) {
+async fn watch_receives_puts_and_deletes(store: &dyn Store) {
     let start = store.revision().await.unwrap();
     let created = put(store, "/a", "one").await;
     let changed = put(store, "/a", "two").await;
     let deleted = committed(store.commit(Transaction::delete("/a", Expected::Any)).await);
     let mut watch = store.watch(start).await.unwrap();
-    assert_eq!(told(&next(&mut watch).await.unwrap()), format!("{created}: /a=one(new)"));
+    assert_eq!(described(&next(&mut watch).await.unwrap()), format!("{created}: /a=one(new)"));
     let batch = next(&mut watch).await.unwrap();
-    assert_eq!(told(&batch), format!("{changed}: /a=two({created})"));
+    assert_eq!(described(&batch), format!("{changed}: /a=two({created})"));
     let entry = batch.events[0].entry(batch.revision).unwrap();
     assert_eq!((entry.created, entry.modified, &*entry.value), (created, changed, b"two".as_slice()));
     let batch = next(&mut watch).await.unwrap();
-    assert_eq!(told(&batch), format!("{deleted}: /a=two gone({changed})"));
+    assert_eq!(described(&batch), format!("{deleted}: /a=two gone({changed})"));
     assert_eq!(batch.events[0].entry(batch.revision), None);
 }
 
@@ -261,7 +261,7 @@ async fn writers_that_count_one_key_lose_nothing(store: Arc<dyn Store>, late: bo
     }
 }
 
-async fn a_slow_watcher_is_closed_and_stops_nobody(store: &dyn Store) {
+async fn slow_watcher_is_closed_and_blocks_no_other(store: &dyn Store) {
     let start = put(store, "/a", "0").await;
     let mut watch = store.watch(start).await.unwrap();
     for n in 0..3 * SHORT.revisions {
@@ -278,7 +278,9 @@ async fn a_slow_watcher_is_closed_and_stops_nobody(store: &dyn Store) {
     assert!(matches!(error, Error::Compacted { oldest: at, .. } if at == oldest), "{error}");
     assert!(watch.next().await.is_none(), "an error is the end");
     let refused = store.watch(oldest - 1).await.err().unwrap();
-    assert!(matches!(refused, Error::Compacted { asked, oldest: at } if (asked, at) == (oldest - 1, oldest)));
+    assert!(
+        matches!(refused, Error::Compacted { requested, oldest: at } if (requested, at) == (oldest - 1, oldest))
+    );
     assert_eq!(next(&mut store.watch(oldest).await.unwrap()).await.unwrap().revision, oldest + 1);
 }
 
@@ -395,7 +397,7 @@ pub(in crate::storage) async fn next(watch: &mut Batches) -> Result<Arc<Batch>, 
 }
 
 /// A batch as a line: `7: /a=one(new) /b=two gone(5)`, with the previous revision in parentheses.
-pub(super) fn told(batch: &Batch) -> String {
+pub(super) fn described(batch: &Batch) -> String {
     let events = batch.events.iter().map(|event| {
         let what = match &event.change {
             Change::Put { value, .. } => format!("={}", String::from_utf8_lossy(value)),

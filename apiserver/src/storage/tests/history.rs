@@ -50,7 +50,7 @@ proptest! {
         }
         let kept: Vec<u64> = (1..=newest).filter(|seen| history.after(*seen).is_ok()).collect();
         let oldest = *kept.first().unwrap();
-        prop_assert_eq!(&kept, &(oldest..=newest).collect::<Vec<_>>(), "whoever can go on there can go on later");
+        prop_assert_eq!(&kept, &(oldest..=newest).collect::<Vec<_>>(), "a suffix is readable from every later revision");
         prop_assert!((newest - oldest) as usize <= most);
         for seen in kept {
             prop_assert_eq!(revisions(&history, seen).unwrap(), (seen + 1..=newest).collect::<Vec<_>>());

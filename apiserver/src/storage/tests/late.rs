@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 
-use super::contract::{committed, next, put, put_late, told, values};
+use super::contract::{committed, described, next, put, put_late, values};
 use crate::storage::embedded::{self, Embedded};
 use crate::storage::{Error, Expected, Limits, Outcome, Revision, Store, Transaction};
 
@@ -27,7 +27,7 @@ pub(super) async fn a_late_write_is_seen_at_once(store: &dyn Store) {
         );
         assert_eq!(values(store, "/").await, [format!("/a={n}"), "/b=x".to_owned()]);
         assert_eq!(store.range("/b", None, 1).await.unwrap().revision, revision);
-        assert_eq!(told(&next(&mut watch).await.unwrap()), format!("{revision}: /a={n}({before})"));
+        assert_eq!(described(&next(&mut watch).await.unwrap()), format!("{revision}: /a={n}({before})"));
         before = revision;
     }
     let stale = Transaction::put("/a", Expected::Modified(created), Bytes::new());
@@ -72,7 +72,10 @@ pub(super) async fn what_is_late_and_what_is_not_come_in_one_order(store: &dyn S
         let stood = last.insert(key, value).flatten().unwrap_or_default();
         let value = value.map_or_else(|| format!("={stood} gone"), |value| format!("={value}"));
         let before = before.map_or("new".to_owned(), |revision| revision.to_string());
-        assert_eq!(told(&next(&mut watch).await.unwrap()), format!("{expected}: {key}{value}({before})"));
+        assert_eq!(
+            described(&next(&mut watch).await.unwrap()),
+            format!("{expected}: {key}{value}({before})")
+        );
         let found = store.get(key).await.unwrap().entry;
         assert_eq!(found.map(|entry| entry.modified), revisions.get(key).copied());
     }
@@ -80,7 +83,7 @@ pub(super) async fn what_is_late_and_what_is_not_come_in_one_order(store: &dyn S
     assert!(watch.next().now_or_never().is_none(), "there is no more");
 }
 
-pub(super) async fn a_watch_that_was_away_hears_of_the_last_late_write(store: &dyn Store) {
+pub(super) async fn reopened_watch_receives_the_last_deferred_write(store: &dyn Store) {
     let start = store.revision().await.unwrap();
     let mut expected = Vec::new();
     for n in 0..40 {
@@ -93,7 +96,7 @@ pub(super) async fn a_watch_that_was_away_hears_of_the_last_late_write(store: &d
     let last = put_late(store, "/beat", "last").await;
     for from in [start, start + 7, last - 3, last] {
         let mut watch = store.watch(from).await.unwrap();
-        let (mut seen, mut heard, mut beat) = (from, Vec::new(), None);
+        let (mut seen, mut received, mut beat) = (from, Vec::new(), None);
         while seen < last {
             let batch = next(&mut watch).await.unwrap();
             assert!(batch.revision > seen, "{} after {seen}", batch.revision);
@@ -102,11 +105,11 @@ pub(super) async fn a_watch_that_was_away_hears_of_the_last_late_write(store: &d
             if &*event.key == "/beat" {
                 beat = event.entry(seen);
             } else {
-                heard.push((seen, event.key.to_string()));
+                received.push((seen, event.key.to_string()));
             }
         }
         let rest: Vec<_> = expected.iter().filter(|(revision, _)| *revision > from).cloned().collect();
-        assert_eq!(heard, rest, "what is not late is told, all of it, from {from}");
+        assert_eq!(received, rest, "every durable write is received from {from}");
         assert_eq!(beat.map(|beat| beat.value), (from < last).then(|| Bytes::from("last")));
     }
 }

@@ -99,7 +99,7 @@ fn stalled_watcher_is_closed_and_releases_its_memory() {
         assert!(!other.ready().unwrap().is_empty());
     }
     let now = store.revision();
-    assert_eq!(slow.ready().unwrap_err(), TooOld { asked: 0, oldest: now });
+    assert_eq!(slow.ready().unwrap_err(), TooOld { requested: 0, oldest: now });
     // A replaced resource has new subscribers; those of the old one are closed.
     store.replace_resource("pods", Vec::new(), now);
     let mut third = store.watch_field("pods", Scope::All, field_value("m"), now).unwrap();

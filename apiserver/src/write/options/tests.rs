@@ -13,7 +13,7 @@ fn parse(method: &Method, media_type: &str, query: &str) -> Result<Options, Stri
 #[test]
 fn invalid_options_have_the_stock_messages() {
     let long = format!("fieldManager={}", "m".repeat(129));
-    for (method, media_type, query, said) in [
+    for (method, media_type, query, expected_message) in [
         (
             Method::POST,
             "",
@@ -51,7 +51,11 @@ fn invalid_options_have_the_stock_messages() {
             "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply patch",
         ),
     ] {
-        assert_eq!(parse(&method, media_type, query).unwrap_err(), format!("422 {said}"), "{query}");
+        assert_eq!(
+            parse(&method, media_type, query).unwrap_err(),
+            format!("422 {expected_message}"),
+            "{query}"
+        );
     }
 }
 

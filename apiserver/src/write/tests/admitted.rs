@@ -75,8 +75,8 @@ async fn create_replaces_a_placeholder_exactly_once() {
         assert_eq!(made["metadata"][field], kept["metadata"][field], "{made}");
     }
     assert_ne!(made["metadata"]["resourceVersion"], kept["metadata"]["resourceVersion"]);
-    let (code, told) = server.json("POST", MAPS, map("m")).await;
-    assert_eq!((code, &told["reason"]), (409, &"AlreadyExists".into()));
+    let (code, response) = server.json("POST", MAPS, map("m")).await;
+    assert_eq!((code, &response["reason"]), (409, &"AlreadyExists".into()));
 }
 
 /// Changes a placeholder at the moment it is replaced.
@@ -122,7 +122,7 @@ async fn create_retries_if_the_placeholder_changes_concurrently() {
         .await;
         let (code, kept) = server.json("POST", MAPS, json!({"metadata": {"name": "m"}})).await;
         assert_eq!(code, 201, "{kept}");
-        let (code, told) = server.json("POST", MAPS, map("m")).await;
-        assert_eq!((code, told["reason"].as_str()), expected, "{changes}: {told}");
+        let (code, response) = server.json("POST", MAPS, map("m")).await;
+        assert_eq!((code, response["reason"].as_str()), expected, "{changes}: {response}");
     }
 }

@@ -40,7 +40,7 @@ async fn autoscaler_v1_and_v2_convert_cpu_utilization() {
 
     // A patch of one field in v1, and an update in v2 that v1 sees.
     let patch = json!({"spec": {"targetCPUUtilizationPercentage": 60}}).to_string();
-    let (code, patched, _) = server.ask("PATCH", &format!("{OLD}/a"), MERGE, patch).await;
+    let (code, patched, _) = server.send_request("PATCH", &format!("{OLD}/a"), MERGE, patch).await;
     assert_eq!((code, &patched["spec"]["targetCPUUtilizationPercentage"]), (200, &json!(60)), "{patched}");
     let (_, mut new) = server.get(&format!("{NEW}/a")).await;
     assert_eq!(share(&new), 60);

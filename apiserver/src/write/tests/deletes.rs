@@ -66,7 +66,7 @@ async fn delete_response_of_every_kind_equals_the_stock_server() {
         store(&registry, row, "it").await;
         let path = format!("{}/it", collection(row));
         let (code, answer, warnings) =
-            server.ask("DELETE", &format!("{path}?propagationPolicy=Background"), JSON, "").await;
+            server.send_request("DELETE", &format!("{path}?propagationPolicy=Background"), JSON, "").await;
         assert_eq!((code, &warnings[..]), (200, &[][..]), "{row:?}: {answer}");
         assert_eq!(server.get(&path).await.0, 404, "{row:?} is deleted");
         deleted += 1;
@@ -88,9 +88,9 @@ async fn delete_response_of_every_kind_equals_the_stock_server() {
         let operations = &document["paths"][collection(row).replace("default", "{namespace}") + "/{name}"];
         for code in ["200", "202"] {
             let content = &operations["delete"]["responses"][code]["content"]["application/json"];
-            let said = content["schema"]["$ref"].as_str().unwrap_or_default();
+            let schema_ref = content["schema"]["$ref"].as_str().unwrap_or_default();
             let expected = if is_object { format!(".{}", row.kind) } else { ".Status".to_owned() };
-            assert!(said.ends_with(&expected), "OpenAPI v3 of {row:?}, {code}: {content}");
+            assert!(schema_ref.ends_with(&expected), "OpenAPI v3 of {row:?}, {code}: {content}");
         }
     }
     assert!(deleted > 55, "{deleted} kinds");
@@ -107,14 +107,14 @@ async fn openapi_v2_has_the_same_delete_responses() {
     for row in kinds::all().iter().filter(|row| row.verbs.contains(&"delete")) {
         let path = collection(row).replace("default", "{namespace}");
         let Some(operation) = document["paths"][format!("{path}/{{name}}")].get("delete") else { continue };
-        let said = operation["responses"]["200"]["schema"]["$ref"].as_str().unwrap_or_default();
+        let schema_ref = operation["responses"]["200"]["schema"]["$ref"].as_str().unwrap_or_default();
         let is_object = RETURNED.contains(&row.qualified().to_string().as_str());
         let expected = if is_object { format!(".{}", row.kind) } else { ".Status".to_owned() };
-        assert!(said.ends_with(&expected), "{row:?}: {said}");
+        assert!(schema_ref.ends_with(&expected), "{row:?}: {schema_ref}");
         let all = &document["paths"][&path]["delete"];
         if row.verbs.contains(&"deletecollection") {
-            let said = &all["responses"]["200"]["schema"]["$ref"];
-            assert!(said.as_str().unwrap().ends_with(".Status"), "{row:?}: {said}");
+            let schema_ref = &all["responses"]["200"]["schema"]["$ref"];
+            assert!(schema_ref.as_str().unwrap().ends_with(".Status"), "{row:?}: {schema_ref}");
         } else {
             assert_eq!(all, &Value::Null, "{row:?}");
         }
@@ -154,7 +154,7 @@ async fn a_cascading_deletion_that_waits_is_accepted() {
         store(&registry, row, name).await;
         let path = format!("{MAPS}/{name}");
         let held = json!({"metadata": {"finalizers": ["example.com/hold"]}}).to_string();
-        assert_eq!(server.ask("PATCH", &path, MERGE, held).await.0, 200);
+        assert_eq!(server.send_request("PATCH", &path, MERGE, held).await.0, 200);
         let (code, answer) = server.json("DELETE", &path, options).await;
         assert_eq!((code, &answer["kind"]), (expected, &json!("ConfigMap")), "{name}: {answer}");
     }
@@ -168,7 +168,7 @@ async fn old_kinds_keep_their_dependents_by_default() {
     for row in rows.iter().filter(|row| row.verbs.contains(&"delete")) {
         store(&registry, row, "it").await;
         let path = format!("{}/it", collection(row));
-        let (code, answer, warnings) = server.ask("DELETE", &path, JSON, "").await;
+        let (code, answer, warnings) = server.send_request("DELETE", &path, JSON, "").await;
         let waits = answer["metadata"]["finalizers"] == json!(["orphan"]);
         assert_eq!(code, 200, "{row:?}: {answer}");
         assert_eq!(waits, orphaning.contains(&row.plural.as_ref()), "{row:?}: {answer}");
@@ -196,7 +196,7 @@ async fn explicit_propagation_policy_for_jobs_gives_no_warning() {
             for (name, path) in [("one", format!("{all}/one-{number}")), ("many", all.to_owned())] {
                 let name = format!("{name}-{number}");
                 store(&registry, row(plural), &name).await;
-                let (_, _, warnings) = server.ask("DELETE", &path, JSON, options).await;
+                let (_, _, warnings) = server.send_request("DELETE", &path, JSON, options).await;
                 let is_warned = plural == "jobs" && options == "{}";
                 assert_eq!(warnings.len(), usize::from(is_warned), "{path} {options}: {warnings:?}");
                 let (_, left) = server.get(&format!("{all}/{name}")).await;
@@ -222,7 +222,7 @@ async fn a_negative_grace_period_is_one_second() {
         });
         registry.create(pods, object.as_object().unwrap()).await.unwrap();
         let (code, answer, _) =
-            server.ask("DELETE", &format!("{}/{name}{query}", collection(pods)), JSON, body).await;
+            server.send_request("DELETE", &format!("{}/{name}{query}", collection(pods)), JSON, body).await;
         assert_eq!((code, &answer["metadata"]["deletionGracePeriodSeconds"]), (200, &json!(1)), "{answer}");
     }
 }

@@ -93,7 +93,7 @@ async fn status_update_changes_labels_and_may_remove_the_last_finalizer() {
     assert_eq!(server.json("POST", DEPLOYMENTS, deployment).await.0, 201);
     let patch = json!({"metadata": {"labels": {"x": "y"}, "annotations": {"x": "y"}}}).to_string();
     let path = format!("{DEPLOYMENTS}/d/status");
-    let (code, after, _) = server.ask("PATCH", &path, MERGE, patch).await;
+    let (code, after, _) = server.send_request("PATCH", &path, MERGE, patch).await;
     assert_eq!((code, &after["metadata"]["labels"]), (200, &json!({"app": "d"})), "{after}");
     assert_eq!(after["metadata"]["annotations"], json!({"x": "y"}));
     let pod = json!({
@@ -103,7 +103,7 @@ async fn status_update_changes_labels_and_may_remove_the_last_finalizer() {
     assert_eq!(server.json("POST", PODS, pod).await.0, 201);
     assert_eq!(server.json("DELETE", &format!("{PODS}/p"), json!({})).await.0, 200);
     let patch = json!({"metadata": {"finalizers": null, "labels": {"x": "y"}}}).to_string();
-    let (code, after, _) = server.ask("PATCH", &format!("{PODS}/p/status"), MERGE, patch).await;
+    let (code, after, _) = server.send_request("PATCH", &format!("{PODS}/p/status"), MERGE, patch).await;
     assert_eq!((code, &after["metadata"]["labels"]), (200, &json!({"x": "y"})), "{after}");
     assert_eq!(server.get(&format!("{PODS}/p")).await.0, 404, "nothing holds it any more");
 }

@@ -21,7 +21,7 @@ fn pod(name: &str, labels: Value) -> Value {
 
 async fn status(server: &Server, path: &str, status: Value) {
     let patch = json!({"status": status}).to_string();
-    let (code, answer, _) = server.ask("PATCH", &format!("{path}/status"), MERGE, patch).await;
+    let (code, answer, _) = server.send_request("PATCH", &format!("{path}/status"), MERGE, patch).await;
     assert_eq!(code, 200, "{answer}");
 }
 
@@ -45,7 +45,7 @@ async fn scale_subresource_changes_only_the_replicas() {
     assert_eq!(scale["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
 
     let (code, three, _) =
-        server.ask("PATCH", &path, MERGE, json!({"spec": {"replicas": 3}}).to_string()).await;
+        server.send_request("PATCH", &path, MERGE, json!({"spec": {"replicas": 3}}).to_string()).await;
     assert_eq!((code, &three["kind"], &three["spec"]["replicas"]), (200, &json!("Scale"), &json!(3)));
     scale["spec"]["replicas"] = 4.into();
     refused(server.json("PUT", &path, scale.clone()).await, 409, "Conflict", "the object has been modified");
@@ -132,8 +132,8 @@ async fn eviction_respects_the_disruption_budget() {
     let unknown = evict("policy/v1", "a").await;
     assert_eq!(unknown.1["details"]["retryAfterSeconds"], 10);
     refused(unknown, 429, "TooManyRequests", "violate the pod's disruption budget");
-    let told = json!({"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3});
-    status(&server, &format!("{BUDGETS}/web"), told).await;
+    let new_status = json!({"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3});
+    status(&server, &format!("{BUDGETS}/web"), new_status).await;
     assert_eq!(evict("policy/v1beta1", "a").await.0, 201);
     assert_eq!(server.get(&format!("{PODS}/a")).await.0, 404);
     let now = server.get(&format!("{BUDGETS}/web")).await.1;
@@ -165,8 +165,8 @@ async fn an_eviction_sets_a_condition_and_obeys_budgets_for_unready_pods() {
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
         server.json("POST", &format!("{path}/eviction"), eviction).await
     };
-    let told = json!({"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 1, "expectedPods": 1});
-    status(&server, &budget_path, told).await;
+    let new_status = json!({"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 1, "expectedPods": 1});
+    status(&server, &budget_path, new_status).await;
     let cause = |answer: &(u16, Value)| answer.1["details"]["causes"][0]["message"].clone();
     assert_eq!(cause(&evict().await), "The disruption budget web needs 1 healthy pods and has 0 currently");
     let failed = json!([{"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "why", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
@@ -203,11 +203,15 @@ async fn subresource_changes_only_its_own_fields() {
         {"name": "d", "image": "busybox", "terminationMessagePolicy": "File", "imagePullPolicy": "Always",
          "terminationMessagePath": "/dev/termination-log"}]}});
     let strategic = "application/strategic-merge-patch+json";
-    let (code, told, _) =
-        server.ask("PATCH", &format!("{path}/ephemeralcontainers"), strategic, debugger.to_string()).await;
-    assert_eq!(code, 200, "{told}");
+    let (code, new_status, _) = server
+        .send_request("PATCH", &format!("{path}/ephemeralcontainers"), strategic, debugger.to_string())
+        .await;
+    assert_eq!(code, 200, "{new_status}");
     assert_eq!(
-        (&told["spec"]["ephemeralContainers"][0]["name"], &told["spec"]["containers"][0]["image"]),
+        (
+            &new_status["spec"]["ephemeralContainers"][0]["name"],
+            &new_status["spec"]["containers"][0]["image"]
+        ),
         (&json!("d"), &json!("i"))
     );
 
@@ -383,7 +387,7 @@ async fn events_are_equal_in_both_api_groups() {
     refused(wrong, 400, "BadRequest", "field label not supported: involvedObject.name");
     let patch =
         json!({"series": {"count": 2, "lastObservedTime": "2026-01-02T03:04:06.000006Z"}}).to_string();
-    let (code, patched, _) = server.ask("PATCH", &format!("{newer}/new"), MERGE, patch).await;
+    let (code, patched, _) = server.send_request("PATCH", &format!("{newer}/new"), MERGE, patch).await;
     assert_eq!((code, &patched["series"]["count"]), (200, &json!(2)), "{patched}");
     let unset = json!({"metadata": {"name": "bad"}, "deprecatedCount": 1});
     refused(
@@ -509,7 +513,7 @@ async fn bindings_resource_gives_no_access_to_pods() {
         ("PUT", "/p/status", 404),
         ("POST", "/p/eviction", 404),
     ] {
-        let answer = server.ask(method, &format!("{BINDINGS}{path}"), MERGE, made.to_string()).await;
+        let answer = server.send_request(method, &format!("{BINDINGS}{path}"), MERGE, made.to_string()).await;
         assert_eq!(answer.0, code, "{method} {path}: {}", answer.1);
     }
     assert_eq!(server.get(&format!("{PODS}/p")).await, (200, made));

@@ -16,7 +16,7 @@ async fn shared() -> Server {
     let made = json!({"metadata": {"name": "a"}, "data": {"x": "1", "y": "1"}});
     assert_eq!(server.json("POST", &format!("{MAPS}?fieldManager=one"), made).await.0, 201);
     let path = format!("{MAPS}/a?fieldManager=two");
-    let (code, changed, _) = server.ask("PATCH", &path, MERGE, r#"{"data":{"y":"2"}}"#).await;
+    let (code, changed, _) = server.send_request("PATCH", &path, MERGE, r#"{"data":{"y":"2"}}"#).await;
     assert_eq!((code, managers(&changed)), (200, vec!["one", "two"]), "{changed}");
     server
 }
@@ -41,7 +41,7 @@ async fn patches_can_read_and_change_managed_fields() {
         (MERGE, r#"{"metadata":{"labels":{"a":"b"}}}"#, vec!["one", "two", "three"]),
     ] {
         let server = shared().await;
-        let (code, patched, _) = server.ask("PATCH", &path, media_type, patch).await;
+        let (code, patched, _) = server.send_request("PATCH", &path, media_type, patch).await;
         let (_, read) = server.get(&format!("{MAPS}/a")).await;
         for map in [&patched, &read] {
             let mut found = managers(map);
@@ -57,7 +57,7 @@ async fn patches_can_read_and_change_managed_fields() {
 async fn dry_run_response_contains_managed_fields() {
     let server = shared().await;
     let path = format!("{MAPS}/a?fieldManager=three&dryRun=All");
-    let (code, tried, _) = server.ask("PATCH", &path, MERGE, r#"{"data":{"z":"1"}}"#).await;
+    let (code, tried, _) = server.send_request("PATCH", &path, MERGE, r#"{"data":{"z":"1"}}"#).await;
     assert_eq!((code, managers(&tried).len()), (200, 3), "{tried}");
     let (_, read) = server.get(&format!("{MAPS}/a")).await;
     assert_eq!(managers(&read).len(), 2, "{read}");

@@ -24,7 +24,7 @@ async fn lists_watches_and_collection_deletes_agree_on_a_typed_field() {
     let watch = server.0.clone().oneshot(watch.body(Body::empty()).unwrap()).await.unwrap();
     for (name, value) in [("on", json!(true)), ("off", Value::Null)] {
         let patch = json!({"spec": {"unschedulable": value}}).to_string();
-        assert_eq!(server.ask("PATCH", &format!("{NODES}/{name}"), MERGE, patch).await.0, 200);
+        assert_eq!(server.send_request("PATCH", &format!("{NODES}/{name}"), MERGE, patch).await.0, 200);
     }
     let events = to_bytes(watch.into_body(), usize::MAX).await.unwrap();
     let events: Vec<String> = serde_json::Deserializer::from_slice(&events)
@@ -34,10 +34,11 @@ async fn lists_watches_and_collection_deletes_agree_on_a_typed_field() {
         .collect();
     assert_eq!(events, [r#""DELETED" "on""#, r#""ADDED" "off""#]);
 
-    assert_eq!(server.ask("DELETE", &schedulable, JSON, "").await.0, 200);
+    assert_eq!(server.send_request("DELETE", &schedulable, JSON, "").await.0, 200);
     assert_eq!(names(&server.get(NODES).await.1), ["on"]);
     for method in ["GET", "DELETE"] {
-        let refused = server.ask(method, &format!("{NODES}?fieldSelector=spec.podCIDR%3Dx"), JSON, "").await;
+        let refused =
+            server.send_request(method, &format!("{NODES}?fieldSelector=spec.podCIDR%3Dx"), JSON, "").await;
         assert_eq!(
             (refused.0, &refused.1["message"]),
             (400, &"field label not supported: spec.podCIDR".into())

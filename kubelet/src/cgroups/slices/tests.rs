@@ -15,14 +15,14 @@ impl Listener {
     fn new(answer: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("systemctl");
-        fs::write(&program, format!("#!/bin/sh\necho \"$@\" >>\"$0.heard\"\n{answer}\n")).unwrap();
+        fs::write(&program, format!("#!/bin/sh\necho \"$@\" >>\"$0.calls\"\n{answer}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         Self { slices: Slices::by(&program), folder }
     }
 
     /// The arguments of each call since the last query.
-    fn heard(&self) -> Vec<String> {
-        let path = self.folder.path().join("systemctl.heard");
+    fn calls(&self) -> Vec<String> {
+        let path = self.folder.path().join("systemctl.calls");
         let text = fs::read_to_string(&path).unwrap_or_default();
         let _ = fs::remove_file(path);
         text.lines().map(str::to_owned).collect()
@@ -55,7 +55,7 @@ fn pod_and_qos_slices_get_the_summed_resources() {
     systemd.slices.apply(&a, &limited).unwrap();
     let expected =
         format!("{set} kubepods-poda.slice CPUWeight=39 CPUQuota=150% MemoryMax=1048576 TasksMax=9");
-    assert_eq!(systemd.heard(), [expected]);
+    assert_eq!(systemd.calls(), [expected]);
 
     let none = "CPUQuota= MemoryMax=infinity TasksMax=infinity";
     systemd.slices.apply(&a, &pod("kubepods-burstable-poda.slice", 1024)).unwrap();
@@ -68,7 +68,7 @@ fn pod_and_qos_slices_get_the_summed_resources() {
         format!("{set} kubepods-burstable.slice CPUWeight=118"),
         format!("{set} kubepods-burstable-podb.slice CPUWeight=79 {none}"),
     ];
-    assert_eq!(systemd.heard(), expected, "a class is told of what is new only");
+    assert_eq!(systemd.calls(), expected, "only changed properties of a class are set");
 
     systemd.slices.release(&b, "kubepods-burstable-podb.slice").unwrap();
     let expected = [
@@ -76,14 +76,14 @@ fn pod_and_qos_slices_get_the_summed_resources() {
         "stop kubepods-burstable-podb.slice".to_owned(),
         "revert kubepods-burstable-podb.slice".to_owned(),
     ];
-    assert_eq!(systemd.heard(), expected);
+    assert_eq!(systemd.calls(), expected);
 
     systemd.slices.apply(&b, &pod("kubepods-besteffort-podb.slice", 2)).unwrap();
     let expected = [
         format!("{set} kubepods-besteffort-podb.slice CPUWeight=1 {none}"),
         format!("{set} kubepods-besteffort.slice CPUWeight=1"),
     ];
-    assert_eq!(systemd.heard(), expected);
+    assert_eq!(systemd.calls(), expected);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn failed_slice_removal_does_not_block_other_slices() {
     let (a, b) = (PodUid::new("a"), PodUid::new("b"));
     systemd.slices.apply(&a, &pod("kubepods-burstable-poda.slice", 1024)).unwrap();
     systemd.slices.apply(&b, &pod("kubepods-burstable-podb.slice", 2048)).unwrap();
-    systemd.heard();
+    systemd.calls();
     let error = systemd.slices.release(&b, "kubepods-burstable-podb.slice").unwrap_err().to_string();
     assert!(error.starts_with("systemctl stop ") && error.ends_with(": Access denied"), "{error}");
     let expected = [
@@ -108,7 +108,7 @@ fn failed_slice_removal_does_not_block_other_slices() {
         "stop kubepods-burstable-podb.slice",
         "revert kubepods-burstable-podb.slice",
     ];
-    assert_eq!(systemd.heard(), expected);
+    assert_eq!(systemd.calls(), expected);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn release_searches_slices_of_all_qos_classes() {
         let expected = ["", "-burstable", "-besteffort"].map(|class| forgotten(&format!("{all}{class}")));
         for class in ["", "-burstable", "-besteffort"] {
             systemd.slices.release(&PodUid::new("u"), &format!("{all}{class}-podu.slice")).unwrap();
-            assert_eq!(systemd.heard(), expected.as_flattened());
+            assert_eq!(systemd.calls(), expected.as_flattened());
         }
     }
 }

@@ -75,17 +75,17 @@ fn every_problem_has_a_position() {
         (vec![("a.yaml", String::new())], "a.yaml:1:1: the manifest is empty; "),
     ] {
         let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
-        let said = checked(&files);
-        assert!(said.starts_with(expected), "{said}");
+        let report_lines = checked(&files);
+        assert!(report_lines.starts_with(expected), "{report_lines}");
     }
 }
 
 #[test]
 fn an_unsupported_field_is_reported_with_its_position() {
-    let said =
+    let report_lines =
         checked(&[("a.yaml", &pod("a", "    volumeDevices:\n    - {name: disk, devicePath: /dev/x}\n"))]);
-    assert!(said.contains("spec.containers[0].volumeDevices"), "{said}");
-    assert!(said.starts_with("a.yaml:"), "{said}");
+    assert!(report_lines.contains("spec.containers[0].volumeDevices"), "{report_lines}");
+    assert!(report_lines.starts_with("a.yaml:"), "{report_lines}");
 }
 
 /// Adds fields to the spec of a valid pod, and returns the output.
@@ -133,8 +133,11 @@ fn check_and_run_reject_the_same_pods() {
     ];
     for (spec, container, remedy) in &rejected {
         let text = refused_pod(spec, container);
-        let said = checked(&[("a.json", &text)]);
-        assert!(said.contains(remedy) && said.ends_with("0 objects fine, 1 problem\n"), "{text}\n{said}");
+        let report_lines = checked(&[("a.json", &text)]);
+        assert!(
+            report_lines.contains(remedy) && report_lines.ends_with("0 objects fine, 1 problem\n"),
+            "{text}\n{report_lines}"
+        );
         let place = ManifestContext { node: "n".to_owned(), source: SourceKind::File };
         let manifest =
             Manifest::default().read(text.as_bytes(), &place, &Known::new(), Timestamp::UNIX_EPOCH);
@@ -172,12 +175,12 @@ fn a_host_without_app_armor_is_a_warning_for_pods_that_request_a_profile() {
         ),
         (annotated, "metadata.annotations"),
     ];
-    let said = |text: &str, app_armor| {
+    let report_lines = |text: &str, app_armor| {
         let inputs = [Input { origin: "a.yaml".to_owned(), read: Ok(text.as_bytes().to_vec()) }];
         as_text(&inspect(&inputs, &host(app_armor), Timestamp::UNIX_EPOCH))
     };
     for (text, path) in &requests {
-        let without = said(text, Some(false));
+        let without = report_lines(text, Some(false));
         assert!(
             without.starts_with("a.yaml:") && without.contains(&format!(" warning: {path}")),
             "{without}"
@@ -187,10 +190,10 @@ fn a_host_without_app_armor_is_a_warning_for_pods_that_request_a_profile() {
             "{without}"
         );
         assert!(without.ends_with("1 object fine, 1 warning\n"), "{without}");
-        assert_eq!(said(text, Some(true)), "1 object fine\n");
+        assert_eq!(report_lines(text, Some(true)), "1 object fine\n");
     }
     let unconfined = refused_pod(&context("Unconfined"), &json!({}));
-    assert_eq!(said(&unconfined, Some(false)), "1 object fine\n");
+    assert_eq!(report_lines(&unconfined, Some(false)), "1 object fine\n");
 }
 
 #[test]
@@ -198,22 +201,26 @@ fn extended_resources_are_a_problem_for_check() {
     for resource in ["hugepages-2Mi", "example.com/gpu"] {
         let amounts = json!({resource: "4Mi", "cpu": "1"});
         let resources = json!({"resources": {"limits": amounts, "requests": amounts}});
-        let said = checked(&[("a.json", &refused_pod(&json!({}), &resources))]);
-        assert!(said.contains(resource) && said.ends_with("0 objects fine, 1 problem\n"), "{said}");
+        let report_lines = checked(&[("a.json", &refused_pod(&json!({}), &resources))]);
+        assert!(
+            report_lines.contains(resource) && report_lines.ends_with("0 objects fine, 1 problem\n"),
+            "{report_lines}"
+        );
     }
 }
 
 #[test]
 fn check_reports_container_creation_errors() {
     let context = json!({"securityContext": {"runAsNonRoot": true, "runAsUser": 0}});
-    let said = checked(&[("a.json", &refused_pod(&json!({}), &context))]);
+    let report_lines = checked(&[("a.json", &refused_pod(&json!({}), &context))]);
     assert!(
-        said.contains("spec.containers[0].securityContext: container's runAsUser breaks non-root policy"),
-        "{said}"
+        report_lines
+            .contains("spec.containers[0].securityContext: container's runAsUser breaks non-root policy"),
+        "{report_lines}"
     );
     let long = json!({"hostname": "h".repeat(40), "subdomain": "s".repeat(30), "setHostnameAsFQDN": true});
-    let said = checked(&[("a.json", &refused_pod(&long, &json!({})))]);
-    assert!(said.contains("shorten hostname or subdomain"), "{said}");
+    let report_lines = checked(&[("a.json", &refused_pod(&long, &json!({})))]);
+    assert!(report_lines.contains("shorten hostname or subdomain"), "{report_lines}");
 }
 
 #[test]
@@ -246,10 +253,10 @@ fn check_warns_about_missing_references() {
         ),
     ] {
         let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
-        let said = checked(&files);
-        assert!(said.starts_with(&expected), "{said}");
-        let warns = said.lines().count() > 1;
-        assert!(!warns || said.ends_with("fine, 1 warning\n"), "each once: {said}");
+        let report_lines = checked(&files);
+        assert!(report_lines.starts_with(&expected), "{report_lines}");
+        let warns = report_lines.lines().count() > 1;
+        assert!(!warns || report_lines.ends_with("fine, 1 warning\n"), "each once: {report_lines}");
     }
 }
 
@@ -265,12 +272,13 @@ fn pod_waits_for_references_but_not_for_pull_secrets() {
         (pod("a", uses), "spec.containers[0].envFrom[0].secretRef.name", waits),
         (pod("a", &format!("{uses}{pulls}")), "spec.containers[0].envFrom[0].secretRef.name", waits),
     ] {
-        let said = checked(&[("a.yaml", &pod)]);
+        let report_lines = checked(&[("a.yaml", &pod)]);
         assert!(
-            said.contains(&format!("{path}: none of these manifests contains the Secret default/s; ")),
-            "{said}"
+            report_lines
+                .contains(&format!("{path}: none of these manifests contains the Secret default/s; ")),
+            "{report_lines}"
         );
-        assert!(said.lines().next().unwrap().ends_with(remedy), "{said}");
+        assert!(report_lines.lines().next().unwrap().ends_with(remedy), "{report_lines}");
         assert_eq!(checked(&[("a.yaml", &pod), (secret.0, &secret.1)]), "2 objects fine\n");
     }
 }

@@ -270,8 +270,8 @@ mod tests {
             ("--pod-infra-container-image", "use --sandbox-image"),
             ("--container-runtime-endpoint", "use --docker-endpoint"),
         ] {
-            let said = instead(flag).unwrap();
-            assert!(said.contains(expected) && said.contains("stock kubelet"), "{said}");
+            let advice = instead(flag).unwrap();
+            assert!(advice.contains(expected) && advice.contains("stock kubelet"), "{advice}");
         }
         assert_eq!(instead("--prot"), None);
     }

@@ -327,7 +327,7 @@ impl ApiPodSource {
     /// backoff.
     async fn confirm_server(&mut self) {
         let api = self.apis.borrow_and_update().clone();
-        let asked_of = self.shared.lock().pod_store.lists_received();
+        let lists_before = self.shared.lock().pod_store.lists_received();
         let found = match api {
             Some(api) => api.get(&format!("{NODES}/{}", self.node)).await,
             None => {
@@ -346,7 +346,7 @@ impl ApiPodSource {
         let missing = {
             let mut state = self.shared.lock();
             let State { pod_store, reference_cache, dirty, .. } = &mut *state;
-            if pod_store.lists_received() != asked_of {
+            if pod_store.lists_received() != lists_before {
                 // A newer list has arrived, which this answer does not confirm.
                 return;
             }

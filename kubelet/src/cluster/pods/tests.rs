@@ -44,7 +44,7 @@ fn with(mut pod: Value, pointer: &str, value: Value) -> Value {
     pod
 }
 
-fn doomed(pod: Value) -> Value {
+fn terminating(pod: Value) -> Value {
     with(pod, "/metadata/deletionTimestamp", "2026-01-01T01:00:00Z".into())
 }
 
@@ -155,7 +155,7 @@ fn long_waiting_pod_reports_what_it_waits_for() {
     reference_cache.set_watched(&pod_store.references());
     let why = ApiError::invalid("the answer", "does not read");
     reference_cache.on_error(&objects()[1], &why);
-    let says = |pod_store: &PodStore, reference_cache: &ReferenceCache, uid: &str| {
+    let state_of = |pod_store: &PodStore, reference_cache: &ReferenceCache, uid: &str| {
         pod_store
             .waiting_pod(&PodUid::new(uid), reference_cache)
             .map(|(pod, missing)| waiting::event(pod, &missing))
@@ -164,14 +164,14 @@ fn long_waiting_pod_reports_what_it_waits_for() {
         format!("the pod does not start before the API server answers requests for {of}; the kubelet retries")
     };
     assert_eq!(
-        says(&pod_store, &reference_cache, "u1"),
+        state_of(&pod_store, &reference_cache, "u1"),
         Some(("FailedMount", text("configmaps default/settings")))
     );
     let of = "secrets default/key (the answer does not read)";
-    assert_eq!(says(&pod_store, &reference_cache, "u2"), Some(("Failed", text(of))));
+    assert_eq!(state_of(&pod_store, &reference_cache, "u2"), Some(("Failed", text(of))));
     reference_cache.refused(&settings);
     pod_store.snapshot(&reference_cache);
-    assert_eq!(says(&pod_store, &reference_cache, "u1"), None, "it has begun");
+    assert_eq!(state_of(&pod_store, &reference_cache, "u1"), None, "it has begun");
     // A waiting pod is reported after 30 s, and again while it still waits.
     let (start, mut pods) = (Instant::now(), waiting::WaitingPods::default());
     let at = |seconds| start + Duration::from_secs(seconds);
@@ -201,7 +201,7 @@ fn pod_ends_only_after_a_trusted_deletion() {
         ("a master that lost all, where the node is new", vec![all(&[], 5)], Some("node-2"), "web db", 2),
         ("the same later on", vec![all(&[], 500)], Some("node-2"), "web db", 2),
         (
-            "one that is restored and then told of",
+            "a restored pod that is then reported",
             vec![all(&[web()], 99), Delta::Applied(db())],
             Some("node-1"),
             "web db",
@@ -223,13 +223,13 @@ fn pod_ends_only_after_a_trusted_deletion() {
             0,
         ),
     ];
-    for (what, heard, node, runs, missing) in rows {
+    for (what, deltas, node, runs, missing) in rows {
         let mut pod_store = running();
-        for told in heard {
-            pod_store.apply(told);
+        for delta in deltas {
+            pod_store.apply(delta);
         }
-        let told = node.map(|uid| pod_store.confirm(uid)).unwrap_or_default();
-        assert_eq!((names(&mut pod_store).as_str(), told.len()), (runs, missing), "{what}");
+        let delta = node.map(|uid| pod_store.confirm(uid)).unwrap_or_default();
+        assert_eq!((names(&mut pod_store).as_str(), delta.len()), (runs, missing), "{what}");
     }
 }
 
@@ -244,7 +244,7 @@ fn a_pod_that_the_api_server_lost_ends_only_by_an_explicit_deletion() {
     // The pod stays while time passes.
     let mut pod_store = lost();
     pod_store.apply(all(&[pod("web", "u1", 10)], 1000));
-    assert!(pod_store.confirm("node-1").is_empty(), "it is told once");
+    assert!(pod_store.confirm("node-1").is_empty(), "it is reported once");
     assert_eq!(names(&mut pod_store), "web db");
     // The pod appears again and is deleted then.
     pod_store.apply(Delta::Applied(pod("db", "u2", 1001)));
@@ -262,7 +262,7 @@ fn a_pod_that_the_api_server_lost_ends_only_by_an_explicit_deletion() {
     assert_eq!(pod_store.assigned().map(|(uid, _)| uid.as_str()).collect::<Vec<_>>(), ["u1", "u9"]);
     // A terminating pod ends within its grace period and does not return.
     let mut pod_store = running();
-    pod_store.apply(Delta::Applied(doomed(pod("db", "u2", 101))));
+    pod_store.apply(Delta::Applied(terminating(pod("db", "u2", 101))));
     pod_store.apply(all(&[pod("web", "u1", 10)], 90));
     assert!(pod_store.confirm("node-1").is_empty());
     assert_eq!(names(&mut pod_store), "web db");
@@ -337,7 +337,7 @@ fn new_pod_waits_until_its_references_were_fetched() {
     assert_eq!(
         pod_store.snapshot(&reference_cache).objects.len(),
         1,
-        "it is to be told where the API is, and to have its token"
+        "it needs the service variables and its token"
     );
     let service = json!({"metadata": {"name": "kubernetes"}, "spec": {"clusterIP": "10.96.0.1"}});
     reference_cache.apply_api_service(Delta::Applied(service)).unwrap();
@@ -375,7 +375,7 @@ fn referenced_object_is_removed_only_after_a_trusted_deletion() {
         reference_cache
     };
     // The change, whether a pod that an API server lost refers to the object, and the version kept then.
-    for (told, is_needed, expected) in [
+    for (delta, is_needed, expected) in [
         (all(&[], 101), false, ""),
         (all(&[], 99), false, "2"),
         (all(&[], 1_000_000_050), false, "2"),
@@ -386,19 +386,19 @@ fn referenced_object_is_removed_only_after_a_trusted_deletion() {
         (Delta::Applied(map("conf", "3")), false, "3"),
     ] {
         let mut reference_cache = begun();
-        reference_cache.apply(&conf, told.clone()).unwrap();
+        reference_cache.apply(&conf, delta.clone()).unwrap();
         let doubtful = if held(&reference_cache) == "3" { "3" } else { "2" };
         assert_eq!(held(&reference_cache), doubtful, "nothing goes before it is confirmed");
         let needed = if is_needed { [conf.clone()].into() } else { [].into() };
         reference_cache.confirm(&needed);
-        assert_eq!(held(&reference_cache), expected, "{told:?} {is_needed}");
+        assert_eq!(held(&reference_cache), expected, "{delta:?} {is_needed}");
         assert!(!reference_cache.is_unconfirmed());
     }
     let mut reference_cache = begun();
     assert!(reference_cache.apply(&conf, Delta::Applied(with(map("conf", "3"), "/data", 7.into()))).is_err());
     assert_eq!(held(&reference_cache), "2", "what does not read changes nothing");
     reference_cache.set_watched(&[].into());
-    assert_eq!(reference_cache.held().count(), 0, "what nobody names is not kept");
+    assert_eq!(reference_cache.held().count(), 0, "an unreferenced object is not kept");
 }
 
 fn status(value: Value) -> PodStatus {
@@ -466,10 +466,10 @@ async fn checkpoint_restores_the_assigned_pods() {
     let checkpoint =
         Checkpoint { pods: vec![persisted.clone()], held: vec![secret.clone()], server_state: seen.clone() };
     let write = async |held: Checkpoint, wanted: &Checkpoint| {
-        let (told, heard) = watch::channel(Arc::default());
-        let writing = tokio::spawn(kept.clone().write(held, heard));
-        told.send_replace(Arc::new(wanted.clone()));
-        drop(told);
+        let (delta, deltas) = watch::channel(Arc::default());
+        let writing = tokio::spawn(kept.clone().write(held, deltas));
+        delta.send_replace(Arc::new(wanted.clone()));
+        drop(delta);
         writing.await.unwrap();
     };
     write(empty, &checkpoint).await;

@@ -49,8 +49,8 @@ impl Token {
     /// Whether the clock was set back after the token was issued. Its expiry is then unknown, and it is requested
     /// once more.
     fn is_from_the_future(&self, now: Timestamp) -> bool {
-        let asked_at = self.held.as_ref().and_then(|held| held.metadata().creation_timestamp.as_ref());
-        self.refusals == 0 && asked_at.is_some_and(|asked_at| asked_at.0 > now)
+        let requested_at = self.held.as_ref().and_then(|held| held.metadata().creation_timestamp.as_ref());
+        self.refusals == 0 && requested_at.is_some_and(|requested_at| requested_at.0 > now)
     }
 }
 
@@ -126,7 +126,7 @@ impl TokenCache {
         &mut self,
         request: &TokenCall,
         response: &Value,
-        asked_at: Timestamp,
+        requested_at: Timestamp,
         share: f64,
     ) -> Result<(), String> {
         let Some(text) = response["status"]["token"].as_str() else {
@@ -136,8 +136,8 @@ impl TokenCache {
         // The expiry by the server's clock is not used, because the two clocks may differ.
         let seconds = response["spec"]["expirationSeconds"].as_i64().unwrap_or(request.key.seconds);
         let lifetime = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
-        let expires = asked_at.checked_add(lifetime).unwrap_or(Timestamp::MAX);
-        let cached_token = cached_token(&request.key, &token.pod, text, asked_at, expires);
+        let expires = requested_at.checked_add(lifetime).unwrap_or(Timestamp::MAX);
+        let cached_token = cached_token(&request.key, &token.pod, text, requested_at, expires);
         token.due = renew_at(&cached_token, share);
         token.held = Some(SourceObject::Token(Arc::new(cached_token)));
         token.is_answered = true;
@@ -206,7 +206,7 @@ fn cached_token(
     key: &TokenKey,
     pod: &Pod,
     text: &str,
-    asked_at: Timestamp,
+    requested_at: Timestamp,
     expires: Timestamp,
 ) -> TokenRequest {
     let bound = BoundObjectReference {
@@ -219,7 +219,7 @@ fn cached_token(
         metadata: ObjectMeta {
             name: Some(account(pod).to_owned()),
             namespace: pod.metadata.namespace.clone(),
-            creation_timestamp: Some(Time(asked_at)),
+            creation_timestamp: Some(Time(requested_at)),
             ..ObjectMeta::default()
         },
         spec: Some(TokenRequestSpec {

@@ -18,7 +18,7 @@ pub struct Fake(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    asked: Vec<(String, Value)>,
+    requests: Vec<(String, Value)>,
     answers: VecDeque<(u16, Value)>,
     always: Vec<(String, u16, Value)>,
 }
@@ -39,24 +39,24 @@ impl Fake {
     }
 
     /// Adds a response for the next request; without a body, the message contains the code.
-    pub fn says(&self, code: u16, answer: Option<Value>) {
-        let answer = answer.unwrap_or_else(|| json!({"message": format!("as told: {code}")}));
+    pub fn respond(&self, code: u16, answer: Option<Value>) {
+        let answer = answer.unwrap_or_else(|| json!({"message": format!("by the test: {code}")}));
         self.0.lock().unwrap().answers.push_back((code, answer));
     }
 
     /// Sets a permanent response for all paths that contain `part`.
-    pub fn always_says(&self, part: &str, code: u16, answer: Value) {
+    pub fn always_respond(&self, part: &str, code: u16, answer: Value) {
         self.0.lock().unwrap().always.push((part.to_owned(), code, answer));
     }
 
     /// The requests since the last call, as `METHOD /path`.
-    pub fn asked(&self) -> Vec<String> {
-        self.asked_with().into_iter().map(|(line, _)| line).collect()
+    pub fn requests(&self) -> Vec<String> {
+        self.requests_with_bodies().into_iter().map(|(line, _)| line).collect()
     }
 
     /// The same with the request bodies.
-    pub fn asked_with(&self) -> Vec<(String, Value)> {
-        std::mem::take(&mut self.0.lock().unwrap().asked)
+    pub fn requests_with_bodies(&self) -> Vec<(String, Value)> {
+        std::mem::take(&mut self.0.lock().unwrap().requests)
     }
 
     async fn answer(&self, request: Request<Body>) -> (StatusCode, String) {
@@ -65,14 +65,14 @@ impl Fake {
         let mut state = self.0.lock().unwrap();
         let always = state.always.iter().find(|(part, ..)| line.contains(part));
         let always = always.map(|(_, code, answer)| (*code, answer.clone()));
-        state.asked.push((line, serde_json::from_slice(&body).unwrap_or_default()));
+        state.requests.push((line, serde_json::from_slice(&body).unwrap_or_default()));
         let (code, answer) = always.or_else(|| state.answers.pop_front()).unwrap_or((200, json!({})));
         (StatusCode::from_u16(code).unwrap(), answer.to_string())
     }
 }
 
 /// A client of a port that nothing listens on.
-pub async fn nobody() -> Arc<Api> {
+pub async fn unreachable_api() -> Arc<Api> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);

@@ -119,7 +119,7 @@ impl Node {
     /// Creates or reads the CSR, which must have no certificate yet.
     async fn pending(&mut self) -> PendingRequest {
         let wanted = CertificateRequest::client("system:node:n1".to_owned());
-        match self.manager.ask(self.access.clone(), &wanted, None).await.unwrap() {
+        match self.manager.request_certificate(self.access.clone(), &wanted, None).await.unwrap() {
             Step::Pending(pending) => pending,
             step => panic!("{step:?}"),
         }

@@ -218,8 +218,8 @@ fn clock_skew_is_reported() {
     let found = |server_time| Found { known: known.clone(), prefix: String::new(), server_time };
     let now = Timestamp::UNIX_EPOCH;
     for (seconds, expected) in [(0, false), (60, false), (61, true), (-61, true)] {
-        let told = found(Some(now + SignedDuration::from_secs(seconds))).clock_skew_warning(now);
-        assert_eq!(told.is_some(), expected, "{seconds}: {told:?}");
+        let messages = found(Some(now + SignedDuration::from_secs(seconds))).clock_skew_warning(now);
+        assert_eq!(messages.is_some(), expected, "{seconds}: {messages:?}");
     }
     assert_eq!(found(None).clock_skew_warning(now), None);
 }
@@ -234,6 +234,6 @@ async fn a_warning_is_reported_once_and_repeated_while_it_lasts() {
     }
     // Info events are not deduplicated.
     reporter.info("R", "a".to_owned());
-    let told: Vec<String> = outbox.take().await.notes.into_iter().map(|note| note.message).collect();
-    assert_eq!(told, ["a at 1", "b", "a", "a", "a"]);
+    let messages: Vec<String> = outbox.take().await.notes.into_iter().map(|note| note.message).collect();
+    assert_eq!(messages, ["a at 1", "b", "a", "a", "a"]);
 }

@@ -56,7 +56,7 @@ fn the_issuer_of_a_certificate_is_the_current_ca_the_previous_ca_or_unknown() {
     let retired = Authorities { retiring: Vec::new(), ..both.clone() };
     let before = Authorities { now: both.retiring.clone(), retiring: Vec::new() };
     use IssuerStatus::{Good, Retiring, Unknown};
-    for (told, chain, client, serving) in [
+    for (info, chain, client, serving) in [
         (&before, vec![&of_old, &below_old], Good, Good),
         // Signed after a rotation of the root CA that this node does not know of.
         (&before, vec![&of_new, &below_new, &bridge], Good, Good),
@@ -74,18 +74,18 @@ fn the_issuer_of_a_certificate_is_the_current_ca_the_previous_ca_or_unknown() {
         let pem: String = chain.iter().map(|made| made.pem()).collect();
         let key = chain[0].key.serialize_pem();
         let held = Certificate::of(pem.as_bytes(), key.as_bytes(), Timestamp::UNIX_EPOCH).unwrap();
-        let found = (told.issuer_status(&held, Kind::Client), told.issuer_status(&held, Kind::Serving));
+        let found = (info.issuer_status(&held, Kind::Client), info.issuer_status(&held, Kind::Serving));
         assert_eq!(found, (client, serving), "{pem}");
     }
 }
 
 fn document(servers: &[&str], now: &str, retiring: Option<&str>) -> ClusterInfo {
-    let mut told = json!({"apiVersion": "bootstrap/v1", "kind": "ClusterInfo", "servers": servers,
+    let mut info = json!({"apiVersion": "bootstrap/v1", "kind": "ClusterInfo", "servers": servers,
         "certificateAuthority": now, "nodeUserPrefix": "kubelet:"});
     if let Some(retiring) = retiring {
-        told["retiringAuthority"] = Value::from(retiring);
+        info["retiringAuthority"] = Value::from(retiring);
     }
-    ClusterInfo::read(&told).unwrap()
+    ClusterInfo::read(&info).unwrap()
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn retiring_ca_is_not_accepted_as_issuer() {
     let none = document(&["https://a:1"], &old.pem(), Some(&old.pem())).authorities().unwrap_err();
     assert!(none.contains("no CA that is not retiring"), "{none}");
     // If the server is not a master, the pinned root is the only trusted CA.
-    let told = document(&["https://a:1"], &(new.pem() + &old.pem()), Some(&old.pem()));
-    let alone = told.with_authorities(pem(&[new.certificate.der().clone()]), String::new()).believed();
+    let info = document(&["https://a:1"], &(new.pem() + &old.pem()), Some(&old.pem()));
+    let alone = info.with_authorities(pem(&[new.certificate.der().clone()]), String::new()).believed();
     assert_eq!(certificates(&alone).unwrap(), [new.certificate.der().clone()]);
 }
 
@@ -142,15 +142,15 @@ fn cluster_info_update_adds_servers_and_removes_none() {
     let (a, b, c) = ("https://a:1", "https://b:1", "https://c:1");
     let most: Vec<String> = (0..20).map(|number| format!("https://m{number}:1")).collect();
     let most: Vec<&str> = most.iter().map(String::as_str).collect();
-    for (before, told, expected) in [
+    for (before, info, expected) in [
         (vec![a, b], vec![b, a], None),
         (vec![a, b], vec![b], None),
         (vec![a, b], vec![c, b], Some(vec![c, b, a])),
         (vec![a], most.clone(), Some(most[..16].to_vec())),
     ] {
-        let updated = known(&before).updated_by(&document(&told, &root, None)).unwrap();
+        let updated = known(&before).updated_by(&document(&info, &root, None)).unwrap();
         let servers = updated.as_ref().map(|updated| updated.servers.clone());
-        assert_eq!(servers, expected.map(|all| known(&all).servers), "{before:?} {told:?}");
+        assert_eq!(servers, expected.map(|all| known(&all).servers), "{before:?} {info:?}");
         assert!(
             updated.is_none_or(|updated| updated.authority == root.as_bytes() && updated.former.is_empty())
         );

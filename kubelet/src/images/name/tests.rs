@@ -32,7 +32,7 @@ fn image_names_are_normalized_like_by_the_engine() {
 
 #[test]
 fn invalid_image_name_error_shows_a_valid_name() {
-    for (wrong, says) in [
+    for (wrong, expected_words) in [
         ("", "it is empty"),
         ("busy box", "' '"),
         ("https://quay.io/app", "write quay.io/app"),
@@ -53,7 +53,7 @@ fn invalid_image_name_error_shows_a_valid_name() {
         (HEX, "looks like an id"),
     ] {
         let error = ImageName::parse(wrong).unwrap_err().to_string();
-        assert!(error.contains(says), "{wrong}: {error}");
+        assert!(error.contains(expected_words), "{wrong}: {error}");
     }
     assert!(ImageName::parse(&"a/".repeat(200)).is_err());
     assert!(ImageName::parse(&format!("busybox:{}", "a".repeat(129))).is_err());

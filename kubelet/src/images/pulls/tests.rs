@@ -47,7 +47,10 @@ async fn pull_tries_each_credential_and_then_none() {
     pull(&pulls, "quay.io/a:1", &both).await.unwrap();
     pull(&pulls, "quay.io/open:1", &[]).await.unwrap();
     let error = pull(&pulls, "quay.io/a:1", &both[..1]).await.unwrap_err().to_string();
-    assert!(error.contains("authentication required"), "of the key, not of nobody: {error}");
+    assert!(
+        error.contains("authentication required"),
+        "the error of the credential, not of the anonymous pull: {error}"
+    );
     assert_eq!(
         fake.pulls(),
         ["quay.io/a:1 as bob", "quay.io/a:1 as alice", "quay.io/open:1", "quay.io/a:1 as bob", "quay.io/a:1"]
@@ -59,7 +62,7 @@ async fn unreachable_registry_is_tried_once() {
     let (fake, pulls) = pulls(5);
     fake.set_up(false);
     assert!(matches!(pull(&pulls, "quay.io/a:1", &[user("a", "b")]).await, Err(Error::Unreachable { .. })));
-    assert_eq!(fake.asked(), ["pull quay.io/a:1"]);
+    assert_eq!(fake.calls(), ["pull quay.io/a:1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,12 +98,12 @@ async fn a_pull_without_waiters_is_cancelled_and_frees_its_slot() {
 async fn pull_progress_is_reported() {
     let (fake, pulls) = pulls(1);
     fake.publish("quay.io/a:1", None);
-    let told = Mutex::new(Vec::new());
+    let reports = Mutex::new(Vec::new());
     pulls
-        .pull("quay.io/a:1", Vec::new(), &|progress| told.lock().unwrap().push(progress.to_string()))
+        .pull("quay.io/a:1", Vec::new(), &|progress| reports.lock().unwrap().push(progress.to_string()))
         .await
         .unwrap();
-    let told = told.into_inner().unwrap();
-    assert_eq!(told[0], "0 of 0 MiB, 0 of 0 layers", "at once");
-    assert!(told.contains(&"1 of 1 MiB, 0 of 1 layers".to_owned()), "{told:?}");
+    let reports = reports.into_inner().unwrap();
+    assert_eq!(reports[0], "0 of 0 MiB, 0 of 0 layers", "at once");
+    assert!(reports.contains(&"1 of 1 MiB, 0 of 1 layers".to_owned()), "{reports:?}");
 }

@@ -233,8 +233,8 @@ fn rules() -> Vec<(&'static str, String, Vec<Expression>)> {
     let has_no_address = || has(Ipv6Source, &Ipv6Addr::UNSPECIFIED.octets());
     let of_pod = || [port_with(&[], PORTS), vec![drop()]].concat();
     let mut all = Vec::new();
-    let mut rule = |chain, says: &str, parts: &[Vec<Expression>]| {
-        let (comment, expressions) = labelled(says, parts.concat());
+    let mut rule = |chain, comment_text: &str, parts: &[Vec<Expression>]| {
+        let (comment, expressions) = labelled(comment_text, parts.concat());
         all.push((chain, comment, expressions));
     };
 
@@ -258,8 +258,10 @@ fn rules() -> Vec<(&'static str, String, Vec<Expression>)> {
     rule(FRAMES, "ARP probe", &[carries(Arp), probe.concat(), vec![accept()]]);
     rule(FRAMES, "anything else of a pod", &[of_pod()]);
 
-    for (says, number) in [("a pod is no router", ROUTER_ADVERTISEMENT), ("no redirects of pods", REDIRECT)] {
-        rule(NEIGHBOURS, says, &[is_type(number), of_pod()]);
+    for (comment_text, number) in
+        [("a pod is no router", ROUTER_ADVERTISEMENT), ("no redirects of pods", REDIRECT)]
+    {
+        rule(NEIGHBOURS, comment_text, &[is_type(number), of_pod()]);
     }
     let foreign = port_without(&[EthernetSource, NeighbourTarget], SOURCES6);
     let advertisement = [is_type(NEIGHBOUR_ADVERTISEMENT), foreign, of_pod()];

@@ -213,8 +213,8 @@ mod tests {
         assert!(check(node, one, true, &port(one), ""), "its pod is gone");
         assert!(check(node, one, true, "", &port(two)), "another has the port");
         assert!(!check(node, one, true, "", &port(one)), "it goes there already");
-        assert!(!check(node, two, true, &port(one), ""), "somebody else's");
-        assert!(check(node, node, false, "", &port(one)), "nobody was there before");
+        assert!(!check(node, two, true, &port(one), ""), "a flow of another client");
+        assert!(check(node, node, false, "", &port(one)), "the port had no pod before");
         assert!(!check("9.9.9.9:53", "9.9.9.9:53", true, "", &port(one)), "the host asks another");
         assert!(!check("192.0.2.1:54", one, true, &port(one), ""), "another port");
         assert!(!check(node, one, true, &format!("192.0.2.7 53 {one}"), ""), "at another address");

@@ -34,7 +34,7 @@ pub enum RequestError {
     Refused {
         /// The error number.
         errno: Errno,
-        /// The rejected part.
+        /// The object that the kernel rejected, such as a table or a set.
         what: String,
     },
 }
@@ -70,9 +70,9 @@ impl Socket {
     /// The generation of the rules in this network namespace, which each change increments.
     pub fn generation(&mut self) -> Result<u32, RequestError> {
         const NUMBER: u16 = 1;
-        let ask = Message::new(kind::GET_GENERATION, 0, 0, Attributes::new());
+        let query = Message::new(kind::GET_GENERATION, 0, 0, Attributes::new());
         let mut generation_number = None;
-        self.ask(&ask, |answer| {
+        self.query(&query, |answer| {
             generation_number = number(answer.attributes(), NUMBER);
             true
         })?;
@@ -97,7 +97,7 @@ impl Socket {
         read: impl Fn(&Received<'_>) -> Option<T>,
     ) -> Result<Vec<T>, RequestError> {
         let mut found = Vec::new();
-        self.ask(message, |answer| {
+        self.query(message, |answer| {
             found.extend(read(answer));
             false
         })?;
@@ -106,11 +106,11 @@ impl Socket {
 
     /// Sends one message that the kernel acknowledges.
     pub fn execute(&mut self, message: &Message) -> Result<(), RequestError> {
-        self.ask(message, |_| false)
+        self.query(message, |_| false)
     }
 
     /// Sends a request, and reads the answers up to the last one.
-    fn ask(
+    fn query(
         &mut self,
         message: &Message,
         mut is_last: impl FnMut(&Received<'_>) -> bool,

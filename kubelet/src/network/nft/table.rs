@@ -214,8 +214,8 @@ impl<'a> Table<'a> {
         all
     }
 
-    fn rule(&mut self, chain: &'static str, says: &str, expressions: Vec<Expression>) {
-        let (comment, expressions) = labelled(says, expressions);
+    fn rule(&mut self, chain: &'static str, comment_text: &str, expressions: Vec<Expression>) {
+        let (comment, expressions) = labelled(comment_text, expressions);
         self.rules.push((chain, comment, expressions));
     }
 
@@ -232,10 +232,10 @@ impl<'a> Table<'a> {
             on::destination_in(Family::V4, &loopback, bits),
         ]
         .concat();
-        let says = "pods do not reach what listens on this host alone";
+        let comment_text = "pods do not reach what listens on this host alone";
         for (chain, more) in [(IN, vec![]), (GUARD, on::is_untracked()), (GUARD, on::is_original_direction())]
         {
-            self.rule(chain, says, [to_localhost.clone(), more, vec![on::drop()]].concat());
+            self.rule(chain, comment_text, [to_localhost.clone(), more, vec![on::drop()]].concat());
         }
     }
 
@@ -275,8 +275,8 @@ impl<'a> Table<'a> {
                 ];
                 let expressions = [from_pod.clone(), redirected.concat(), masquerade.clone()];
                 // `nft` does not print which map a rule looks up if the rule does not use the value.
-                let says = format!("from a pod to a port of this host ({})", map.name());
-                self.rule(OUT, &says, expressions.concat());
+                let comment_text = format!("from a pod to a port of this host ({})", map.name());
+                self.rule(OUT, &comment_text, expressions.concat());
             }
         }
         let (loopback, bits) = Family::V4.loopback();
@@ -312,13 +312,13 @@ pub fn delete_table(family: u8, name: &str) -> Message {
 }
 
 /// Adds a comment to a rule. It contains a digest of the expressions.
-pub fn labelled(says: &str, expressions: Vec<Expression>) -> (String, Vec<Expression>) {
+pub fn labelled(comment_text: &str, expressions: Vec<Expression>) -> (String, Vec<Expression>) {
     let mut digest = Sha256::new();
     for expression in &expressions {
         digest.update(expression.attributes().as_bytes());
     }
     let digest = hex::encode(&digest.finalize()[..4]);
-    (format!("{says} [{digest}]"), expressions)
+    (format!("{comment_text} [{digest}]"), expressions)
 }
 
 /// Creates a set. `types` are those by which `nft` prints its keys and values. `number` identifies the set in the

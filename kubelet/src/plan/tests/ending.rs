@@ -14,23 +14,23 @@ fn ended(mut moment: Moment, since: i64, grace_seconds: i64) -> Moment {
 #[test]
 fn containers_stop_in_parallel_before_the_sandbox_is_removed() {
     let up = || Moment::of(WEB).up().with("web", 0, running(2)).with("db", 0, running(2));
-    assert_eq!(ended(up(), 100, 20).says(), "stop db0 20s PodEnds, stop web0 20s PodEnds");
-    assert_eq!(ended(up(), 90, 20).says(), "stop db0 10s PodEnds, stop web0 10s PodEnds");
-    assert_eq!(ended(up(), 60, 20).says(), "stop db0 2s PodEnds, stop web0 2s PodEnds");
-    assert_eq!(ended(up(), 100, 0).says(), "stop db0 0s PodEnds, stop web0 0s PodEnds");
+    assert_eq!(ended(up(), 100, 20).summary(), "stop db0 20s PodEnds, stop web0 20s PodEnds");
+    assert_eq!(ended(up(), 90, 20).summary(), "stop db0 10s PodEnds, stop web0 10s PodEnds");
+    assert_eq!(ended(up(), 60, 20).summary(), "stop db0 2s PodEnds, stop web0 2s PodEnds");
+    assert_eq!(ended(up(), 100, 0).summary(), "stop db0 0s PodEnds, stop web0 0s PodEnds");
     let half = Moment::of(WEB).up().with("web", 0, running(2)).with("db", 0, exited(0, 99));
-    assert_eq!(ended(half, 100, 20).says(), "stop web0 20s PodEnds");
+    assert_eq!(ended(half, 100, 20).summary(), "stop web0 20s PodEnds");
     let stop_all = Moment::of(WEB).up().with("web", 0, State::Created).with("db", 0, exited(0, 99));
-    assert_eq!(ended(stop_all, 100, 20).says(), "remove db0, remove web0, remove sb");
+    assert_eq!(ended(stop_all, 100, 20).summary(), "remove db0, remove web0, remove sb");
 }
 
 #[test]
 fn sidecars_end_last_in_reverse_order() {
     let up = || Moment::of(SIDE).up().with("s1", 0, running(2)).with("s2", 0, running(2));
-    assert_eq!(ended(up().with("web", 0, running(3)), 100, 20).says(), "stop web0 20s PodEnds");
-    assert_eq!(ended(up().with("web", 0, exited(0, 99)), 100, 20).says(), "stop s20 20s PodEnds");
+    assert_eq!(ended(up().with("web", 0, running(3)), 100, 20).summary(), "stop web0 20s PodEnds");
+    assert_eq!(ended(up().with("web", 0, exited(0, 99)), 100, 20).summary(), "stop s20 20s PodEnds");
     let last = Moment::of(SIDE).up().with("s1", 0, running(2)).with("s2", 0, exited(0, 99));
-    assert_eq!(ended(last, 100, 20).says(), "stop s10 20s PodEnds");
+    assert_eq!(ended(last, 100, 20).summary(), "stop s10 20s PodEnds");
 }
 
 #[test]
@@ -38,24 +38,24 @@ fn ephemeral_container_stops_with_its_pod() {
     let debugged = || Moment::of(SIDE).up().tune(|m| m.pod = debugged(SIDE, &["debug"]));
     let up = || debugged().with("s1", 0, running(2)).with("web", 0, running(3));
     assert_eq!(
-        ended(up().with("debug", 0, running(9)), 100, 20).says(),
+        ended(up().with("debug", 0, running(9)), 100, 20).summary(),
         "stop debug0 20s PodEnds, stop web0 20s PodEnds"
     );
-    assert_eq!(ended(up().with("debug", 0, State::Created), 100, 20).says(), "stop web0 20s PodEnds");
+    assert_eq!(ended(up().with("debug", 0, State::Created), 100, 20).summary(), "stop web0 20s PodEnds");
     // While its image is being pulled nothing is removed; the pull is aborted.
     let key = Key::Container("debug".to_owned());
-    assert_eq!(ended(debugged().busy(key.clone()), 100, 20).says(), "");
+    assert_eq!(ended(debugged().busy(key.clone()), 100, 20).summary(), "");
     assert!(hashes(&debugged().pod).of(&key).is_some());
-    assert_eq!(ended(debugged(), 100, 20).says(), "remove sb");
+    assert_eq!(ended(debugged(), 100, 20).summary(), "remove sb");
 }
 
 #[test]
 fn pod_directory_is_removed_last() {
-    assert_eq!(ended(Moment::of(WEB), 100, 20).says(), "clean up");
+    assert_eq!(ended(Moment::of(WEB), 100, 20).summary(), "clean up");
     let clean = ended(Moment::of(WEB), 100, 20).tune(|m| m.history.cleaned_up = true);
     assert!(clean.plan().gone);
     let busy = ended(Moment::of(WEB), 100, 20).busy(Key::Container("web".to_owned()));
-    assert_eq!(busy.says(), "");
+    assert_eq!(busy.summary(), "");
 }
 
 #[test]
@@ -65,9 +65,9 @@ fn evicted_pod_stops_quickly_and_releases_its_resources() {
         moment.tune(|m| m.history.terminal = Some(Terminal::evicted("too much".to_owned(), &hashes)))
     };
     let up = Moment::of(WEB).up().with("web", 0, running(2)).with("db", 0, running(2));
-    assert_eq!(evicted(up).says(), "stop db0 2s PodEnds, stop web0 2s PodEnds");
+    assert_eq!(evicted(up).summary(), "stop db0 2s PodEnds, stop web0 2s PodEnds");
     let stop_all =
         || evicted(Moment::of(WEB).up().with("web", 0, exited(137, 99)).with("db", 0, exited(137, 99)));
-    assert_eq!(stop_all().says(), "empty, remove sb");
-    assert_eq!(stop_all().tune(|m| m.history.emptied = true).says(), "remove sb");
+    assert_eq!(stop_all().summary(), "empty, remove sb");
+    assert_eq!(stop_all().tune(|m| m.history.emptied = true).summary(), "remove sb");
 }

@@ -192,7 +192,7 @@ impl Moment {
     }
 
     /// The planned actions in the format of [`brief`], separated by commas.
-    fn says(&self) -> String {
+    fn summary(&self) -> String {
         self.plan().actions.iter().map(brief).collect::<Vec<_>>().join(", ")
     }
 }

@@ -31,7 +31,7 @@ pub struct Task {
     /// Number of completed steps.
     pub step: u32,
     /// Time at which its container received the stop signal.
-    pub asked_at: Option<Timestamp>,
+    pub requested_at: Option<Timestamp>,
     /// Hashes and addresses at its start.
     hashes: Hashes,
 }
@@ -182,7 +182,7 @@ impl World {
     }
 
     pub fn begin(&mut self, action: Action, hashes: Hashes) {
-        self.tasks.push(Task { action, step: 0, asked_at: None, hashes });
+        self.tasks.push(Task { action, step: 0, requested_at: None, hashes });
     }
 
     /// Advances a task by one step; true if it has ended.
@@ -268,16 +268,16 @@ impl World {
             }
             (Action::StopContainer { id, grace, .. }, _) => {
                 let Some(place) = self.truth.containers.iter().position(|c| c.id == *id) else {
-                    self.hear();
+                    self.observe();
                     return Some(true);
                 };
                 if !self.truth.containers[place].state.is_running() {
-                    self.hear();
+                    self.observe();
                     return Some(true);
                 }
-                let asked_at = *self.tasks[index].asked_at.get_or_insert(now);
+                let requested_at = *self.tasks[index].requested_at.get_or_insert(now);
                 let patience = i64::try_from(grace.as_secs()).unwrap();
-                if now.duration_since(asked_at).as_secs() >= patience {
+                if now.duration_since(requested_at).as_secs() >= patience {
                     self.exit_container(place, 137);
                 }
                 None
@@ -287,14 +287,14 @@ impl World {
                 None
             }
             _ => {
-                self.hear();
+                self.observe();
                 Some(true)
             }
         }
     }
 
     /// The kubelet observes the result of its action.
-    fn hear(&mut self) {
+    fn observe(&mut self) {
         if self.seen.is_some() {
             self.look();
         }

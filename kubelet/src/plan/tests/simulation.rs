@@ -87,7 +87,7 @@ struct Run {
     /// Highest attempt seen in a status, by container.
     counted: std::collections::BTreeMap<String, i32>,
     /// Reported terminal phase, with the hashes at that time.
-    told: Option<(String, String)>,
+    final_phase: Option<(String, String)>,
     previous: Option<k8s_openapi::api::core::v1::PodStatus>,
     nothing_to_do: bool,
     wake_at: Option<Timestamp>,
@@ -105,7 +105,7 @@ impl Run {
             family,
             world,
             counted: Default::default(),
-            told: None,
+            final_phase: None,
             previous: None,
             nothing_to_do: false,
             wake_at: None,
@@ -149,7 +149,7 @@ impl Run {
         if is_orphan {
             self.world.gone = false;
             self.world.history = History::default();
-            self.told = None;
+            self.final_phase = None;
             self.counted.clear();
         }
         is_orphan
@@ -227,7 +227,7 @@ impl Run {
                 world.abandon(Some(&wanted));
                 world.history.revive(&wanted, at(world.now));
                 world.history.failures.clear();
-                self.told = None;
+                self.final_phase = None;
                 format!("the pod is edited to {}", world.pod)
             }
             9 if self.chance.once_in(6) && world.ending.is_none() => return self.end(log),
@@ -470,16 +470,16 @@ impl Run {
         hashes: &Hashes,
     ) -> Result<(), String> {
         let phase = status.phase.clone().unwrap();
-        if let Some((told, of)) = &self.told
+        if let Some((final_phase, of)) = &self.final_phase
             && *of == hashes.all()
-            && *told != phase
+            && *final_phase != phase
         {
-            return Err(format!("the phase went from {told} to {phase}"));
+            return Err(format!("the phase went from {final_phase} to {phase}"));
         }
         let is_terminal = phase == "Succeeded" || phase == "Failed";
         // A terminal phase that was reported but not saved may be reported again after a crash, never otherwise.
         let is_known = self.world.saved.0.terminal.as_ref().is_some_and(|t| t.still_applies(hashes));
-        self.told = (is_terminal && is_known).then(|| (phase, hashes.all()));
+        self.final_phase = (is_terminal && is_known).then(|| (phase, hashes.all()));
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use crate::plan::status;
 const WEB: &str = "containers: [{name: web, image: a}]";
 
 /// `phase; container states; conditions that are True`.
-fn tell(moment: &Moment) -> String {
+fn status_summary(moment: &Moment) -> String {
     let plan = moment.plan();
     let status = moment.look(|input| status(input, &plan, &[], &["192.0.2.1".parse().unwrap()]));
     let all =
@@ -36,7 +36,7 @@ fn tell(moment: &Moment) -> String {
 }
 
 fn check(moment: Moment, expected: &str) {
-    assert_eq!(tell(&moment), expected);
+    assert_eq!(status_summary(&moment), expected);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn deleted_pod_succeeds_if_its_containers_succeeded() {
     // Its containers are unknown.
     let unknown = ending(Moment::of(WEB).up().with("web", 0, running(2)));
     let unknown = unknown.tune(|m| m.pod.spec.as_mut().unwrap().containers.clear());
-    assert!(tell(&unknown).starts_with("Running;"), "{}", tell(&unknown));
+    assert!(status_summary(&unknown).starts_with("Running;"), "{}", status_summary(&unknown));
 }
 
 #[test]

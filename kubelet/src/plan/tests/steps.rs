@@ -11,7 +11,7 @@ const SIDE: &str = "initContainers: [{name: side, image: a, restartPolicy: Alway
 const PROBED: &str = "containers: [{name: web, image: a, livenessProbe: {tcpSocket: {port: 1}, terminationGracePeriodSeconds: 5}}]";
 
 fn check(moment: Moment, expected: &str) {
-    assert_eq!(moment.says(), expected);
+    assert_eq!(moment.summary(), expected);
 }
 
 #[test]

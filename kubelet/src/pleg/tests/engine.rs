@@ -109,11 +109,11 @@ async fn unchanged_relist_inspects_nothing() {
     let world = World::new();
     world.bench.running("one", "sleep 10000").await;
     world.observe().await;
-    let inspections = || world.fake.asked().iter().filter(|asked| asked.starts_with("inspect")).count();
+    let inspections = || world.fake.calls().iter().filter(|call| call.starts_with("inspect")).count();
     let before = inspections();
     let_pass(RELIST_EVERY * 5).await;
     assert_eq!(inspections(), before);
-    assert!(world.fake.asked().iter().filter(|asked| *asked == "list").count() >= 5);
+    assert!(world.fake.calls().iter().filter(|call| *call == "list").count() >= 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,8 +170,8 @@ async fn an_engine_failure_is_reported_and_the_cache_is_kept() {
     assert!(message.contains("connection refused"), "{message}");
     assert!(runs(&world.pod("one")));
     let_pass(Duration::from_secs(600)).await;
-    let asked = world.fake.asked().len();
-    assert!(asked < 200, "it is not asked without pause: {asked}");
+    let calls = world.fake.calls().len();
+    assert!(calls < 200, "it is not asked without pause: {calls}");
     assert!(runs(&world.pod("one")));
 
     world.fake.exit(&app.id, 5);

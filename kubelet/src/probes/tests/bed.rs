@@ -243,14 +243,14 @@ pub fn target(id: &str, mut container: Value) -> Target {
 /// the requests.
 pub struct Server {
     pub address: SocketAddr,
-    pub asked: Arc<Mutex<Vec<String>>>,
+    pub requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
     pub async fn start(answers: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Self { address: listener.local_addr().unwrap(), asked: Arc::default() };
-        let asked = server.asked.clone();
+        let server = Self { address: listener.local_addr().unwrap(), requests: Arc::default() };
+        let requests = server.requests.clone();
         let mut answers: VecDeque<String> = answers.iter().map(|&answer| answer.to_owned()).collect();
         tokio::spawn(async move {
             loop {
@@ -263,7 +263,7 @@ impl Server {
                         break;
                     }
                 }
-                asked.lock().unwrap().push(String::from_utf8_lossy(&request).into_owned());
+                requests.lock().unwrap().push(String::from_utf8_lossy(&request).into_owned());
                 let _ = stream.write_all(answer.as_bytes()).await;
                 let _ = stream.shutdown().await;
             }
@@ -276,6 +276,6 @@ impl Server {
     }
 
     pub fn last_request(&self) -> String {
-        self.asked.lock().unwrap().last().unwrap().clone()
+        self.requests.lock().unwrap().last().unwrap().clone()
     }
 }

@@ -32,8 +32,9 @@ async fn an_engine_failure_has_no_result_and_is_reported_once() {
     );
     sleep(Duration::from_secs(30)).await;
     assert_eq!(bed.stands(Liveness), None);
-    let said = "the container engine refused to run a command: no such container";
-    let expected = format!("Unhealthy: Liveness probe errored and resulted in unknown state: {said}");
+    let expected_message = "the container engine refused to run a command: no such container";
+    let expected =
+        format!("Unhealthy: Liveness probe errored and resulted in unknown state: {expected_message}");
     assert_eq!(bed.events().await, [expected]);
 }
 

@@ -14,7 +14,7 @@ use crate::probes::grpc::Health;
 
 /// Response of the server.
 #[derive(Clone, Copy)]
-enum Says {
+enum Reply {
     /// A message and `grpc-status: 0`.
     Message(&'static [u8]),
     /// No message, a code and a text.
@@ -25,11 +25,11 @@ enum Says {
 }
 
 /// Serves one call and keeps its body.
-async fn server(says: Says, tls: bool) -> (u16, Arc<Mutex<Vec<u8>>>) {
+async fn server(reply: Reply, tls: bool) -> (u16, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let kept = asked.clone();
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let kept = received.clone();
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         if tls {
@@ -43,15 +43,15 @@ async fn server(says: Says, tls: bool) -> (u16, Arc<Mutex<Vec<u8>>>) {
                 .unwrap();
             config.alpn_protocols = vec![b"h2".to_vec()];
             let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
-            serve(acceptor.accept(stream).await.unwrap(), says, kept).await;
+            serve(acceptor.accept(stream).await.unwrap(), reply, kept).await;
         } else {
-            serve(stream, says, kept).await;
+            serve(stream, reply, kept).await;
         }
     });
-    (port, asked)
+    (port, received)
 }
 
-async fn serve<IO>(io: IO, says: Says, asked: Arc<Mutex<Vec<u8>>>)
+async fn serve<IO>(io: IO, reply: Reply, received: Arc<Mutex<Vec<u8>>>)
 where
     IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
@@ -61,29 +61,29 @@ where
         assert_eq!(request.uri().path(), "/grpc.health.v1.Health/Check");
         assert_eq!(request.headers()["content-type"], "application/grpc");
         let mut body = request.into_body();
-        let asked = asked.clone();
+        let received = received.clone();
         tokio::spawn(async move {
             while let Some(data) = body.data().await {
-                asked.lock().await.extend_from_slice(&data.unwrap());
+                received.lock().await.extend_from_slice(&data.unwrap());
             }
             let mut trailers = HeaderMap::new();
-            match says {
-                Says::Message(message) => {
+            match reply {
+                Reply::Message(message) => {
                     let mut stream = respond.send_response(Response::new(()), false).unwrap();
                     stream.send_data(Bytes::from_static(message), false).unwrap();
                     trailers.insert("grpc-status", "0".parse().unwrap());
                     stream.send_trailers(trailers).unwrap();
                 }
-                Says::Code(code, text) => {
+                Reply::Code(code, text) => {
                     let response =
                         Response::builder().header("grpc-status", code).header("grpc-message", text);
                     respond.send_response(response.body(()).unwrap(), true).unwrap();
                 }
-                Says::Http(status) => {
+                Reply::Http(status) => {
                     let response = Response::builder().status(status).body(()).unwrap();
                     respond.send_response(response, true).unwrap();
                 }
-                Says::Nothing => std::future::pending().await,
+                Reply::Nothing => std::future::pending().await,
             }
         });
     }
@@ -98,51 +98,53 @@ async fn check(port: u16, service: Option<&str>, mode: Option<&str>) -> Outcome 
 #[tokio::test]
 async fn grpc_probe_succeeds_only_if_serving() {
     let failure = |text: &str| Outcome::Failure(text.to_owned());
-    for (says, expected) in [
-        (Says::Message(&[0, 0, 0, 0, 2, 8, 1]), Outcome::Success),
+    for (reply, expected) in [
+        (Reply::Message(&[0, 0, 0, 0, 2, 8, 1]), Outcome::Success),
         (
-            Says::Message(&[0, 0, 0, 0, 2, 8, 2]),
+            Reply::Message(&[0, 0, 0, 0, 2, 8, 2]),
             failure("service unhealthy (responded with \"NOT_SERVING\")"),
         ),
-        (Says::Message(&[0, 0, 0, 0, 0]), failure("service unhealthy (responded with \"UNKNOWN\")")),
+        (Reply::Message(&[0, 0, 0, 0, 0]), failure("service unhealthy (responded with \"UNKNOWN\")")),
         (
-            Says::Message(&[0, 0, 0, 0, 9, 8]),
+            Reply::Message(&[0, 0, 0, 0, 9, 8]),
             failure("error: health rpc probe failed: the answer is not a HealthCheckResponse"),
         ),
         (
-            Says::Code("12", "unknown%20service"),
+            Reply::Code("12", "unknown%20service"),
             failure(
                 "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): unknown service",
             ),
         ),
         (
-            Says::Code("5", "who?"),
+            Reply::Code("5", "who?"),
             failure("error: health rpc probe failed: rpc error: code = NotFound desc = who?"),
         ),
         (
-            Says::Http(502),
+            Reply::Http(502),
             failure(
                 "error: health rpc probe failed: rpc error: code = Unavailable desc = the server answered with HTTP \
                  status 502, which no gRPC server does",
             ),
         ),
-        (Says::Nothing, failure("timeout: health rpc did not complete within 1s")),
+        (Reply::Nothing, failure("timeout: health rpc did not complete within 1s")),
     ] {
-        let (port, _) = server(says, false).await;
+        let (port, _) = server(reply, false).await;
         assert_eq!(check(port, None, None).await, expected);
     }
 }
 
 #[tokio::test]
 async fn grpc_probe_sends_the_service_and_does_not_verify_tls() {
-    let (port, asked) = server(Says::Message(&[0, 0, 0, 0, 2, 8, 1]), true).await;
+    let (port, received) = server(Reply::Message(&[0, 0, 0, 0, 2, 8, 1]), true).await;
     assert_eq!(check(port, Some("shop"), Some("TLS")).await, Outcome::Success);
-    assert_eq!(*asked.lock().await, b"\0\0\0\0\x06\x0a\x04shop");
+    assert_eq!(*received.lock().await, b"\0\0\0\0\x06\x0a\x04shop");
 }
 
 #[tokio::test]
 async fn grpc_probe_fails_without_a_listener() {
-    let Outcome::Failure(said) = check(1, None, None).await else { panic!("nobody listens there") };
+    let Outcome::Failure(failure_text) = check(1, None, None).await else {
+        panic!("nothing listens on the port")
+    };
     let dial = "dial tcp 127.0.0.1:1: connect: connection refused";
-    assert_eq!(said, format!("error: failed to connect service at \"127.0.0.1:1\": {dial}"));
+    assert_eq!(failure_text, format!("error: failed to connect service at \"127.0.0.1:1\": {dial}"));
 }

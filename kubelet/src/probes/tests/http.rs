@@ -76,8 +76,10 @@ async fn a_missing_response_has_the_message_of_the_stock_kubelet() {
 async fn http_probe_has_a_timeout_and_a_response_size_limit() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let Outcome::Failure(said) = get(json!({"port": port})).await else { panic!("silence is no health") };
-    assert!(said.ends_with("(Client.Timeout exceeded while awaiting headers)"), "{said}");
+    let Outcome::Failure(failure_text) = get(json!({"port": port})).await else {
+        panic!("silence is no health")
+    };
+    assert!(failure_text.ends_with("(Client.Timeout exceeded while awaiting headers)"), "{failure_text}");
 
     for head in [
         "HTTP/1.1 200 OK\r\n\r\n",
@@ -151,8 +153,10 @@ async fn impossible_http_probe_returns_no_result() {
     ] {
         assert_eq!(get(action).await, Outcome::Unknown(expected.to_owned()));
     }
-    let Outcome::Failure(said) = get(json!({"port": "nine"})).await else { panic!("nobody listens there") };
-    assert!(said.contains("127.0.0.1:9/"), "{said}");
+    let Outcome::Failure(failure_text) = get(json!({"port": "nine"})).await else {
+        panic!("nothing listens on the port")
+    };
+    assert!(failure_text.contains("127.0.0.1:9/"), "{failure_text}");
 }
 
 #[tokio::test]
@@ -166,8 +170,8 @@ async fn http_probe_follows_redirects_only_on_the_same_host() {
     let expected = Outcome::Warning("Probe terminated redirects, Response body: more".to_owned());
     assert_eq!(answered(&[away]).await.0, expected);
 
-    let Outcome::Failure(said) = answered(&[there]).await.0 else { panic!("a loop is no health") };
-    assert!(said.ends_with("stopped after 10 redirects"), "{said}");
+    let Outcome::Failure(failure_text) = answered(&[there]).await.0 else { panic!("a loop is no health") };
+    assert!(failure_text.ends_with("stopped after 10 redirects"), "{failure_text}");
 }
 
 #[tokio::test]
@@ -201,8 +205,10 @@ async fn https_probe_does_not_verify_certificates() {
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
         stream
     });
-    let Outcome::Failure(said) = get(json!({"port": port, "scheme": "HTTPS"})).await else { panic!() };
-    assert!(said.ends_with("http: server gave HTTP response to HTTPS client"), "{said}");
+    let Outcome::Failure(failure_text) = get(json!({"port": port, "scheme": "HTTPS"})).await else {
+        panic!()
+    };
+    assert!(failure_text.ends_with("http: server gave HTTP response to HTTPS client"), "{failure_text}");
     answers.await.unwrap();
 }
 
@@ -232,7 +238,7 @@ async fn probe_waits_for_the_pod_address() {
     let ip = bed.target.ip.take();
     bed.sync();
     tokio::task::yield_now().await;
-    assert!(server.asked.lock().unwrap().is_empty());
+    assert!(server.requests.lock().unwrap().is_empty());
     bed.target.ip = ip;
     bed.sync();
     bed.verdict(Readiness, true).await;

@@ -32,15 +32,15 @@ pub(super) async fn dial(docker: &Docker, pod: &PodUid, port: u16) -> Result<Box
     let pid = pid.ok_or_else(|| refused("the pod's sandbox is not running".to_owned()))?;
     let turn =
         docker.dial_limits.take(pod).await.map_err(|why| refused(format!("localhost:{port}: {why}")))?;
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("dial".to_owned()).stack_size(STACK_BYTES);
     // Not a thread of the async runtime, because the thread stays in the pod's network namespace.
     let spawned = thread.spawn(move || {
-        let _ = tell.send(connect(pid, &sandbox, port));
+        let _ = sender.send(connect(pid, &sandbox, port));
         drop(turn);
     });
     spawned.map_err(|error| refused(error.to_string()))?;
-    let connected = told.await.map_err(|_| refused("the attempt was aborted".to_owned()))?;
+    let connected = receiver.await.map_err(|_| refused("the attempt was aborted".to_owned()))?;
     let stream = connected.and_then(|stream| {
         stream.set_nonblocking(true)?;
         tokio::net::TcpStream::from_std(stream)

@@ -97,7 +97,7 @@ mod tests {
         for number in MAX_DIALS_PER_POD..MAX_DIALS {
             held.push(dial_limits.take(&pod(number / MAX_DIALS_PER_POD)).await.unwrap());
         }
-        assert_eq!(begun.elapsed(), Duration::ZERO, "the others wait for nobody");
+        assert_eq!(begun.elapsed(), Duration::ZERO, "other pods do not wait");
         let why = dial_limits.take(&pod(99)).await.err().unwrap();
         assert!(why.starts_with("32 connections to ports of this node are being made"), "{why}");
         // A returned permit lets the next dial start.

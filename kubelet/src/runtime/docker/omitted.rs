@@ -76,18 +76,18 @@ fn nearly_privileged(host: &mut HostConfig, lacking: &[&str]) {
 
 /// Removes the capabilities that cannot be granted, or all if these are unknown. Returns the removed ones.
 fn without_capabilities(host: &mut HostConfig, lacking: &[&str]) -> Vec<String> {
-    let asked = host.cap_add.take().unwrap_or_default();
+    let requested = host.cap_add.take().unwrap_or_default();
     let bare = |cap: &str| cap.to_uppercase().trim_start_matches("CAP_").to_owned();
-    if asked.iter().any(|cap| bare(cap) == "ALL") && !lacking.is_empty() {
-        host.cap_add = Some(asked);
+    if requested.iter().any(|cap| bare(cap) == "ALL") && !lacking.is_empty() {
+        host.cap_add = Some(requested);
         // `cap_drop` is applied to `ALL`.
         host.cap_drop.get_or_insert_default().extend(lacking.iter().map(|&cap| cap.to_owned()));
         return lacking.iter().map(|&cap| cap.to_owned()).collect();
     }
     let (refused, given): (Vec<_>, Vec<_>) =
-        asked.iter().cloned().partition(|cap| lacking.contains(&bare(cap).as_str()));
+        requested.iter().cloned().partition(|cap| lacking.contains(&bare(cap).as_str()));
     if refused.is_empty() {
-        return asked;
+        return requested;
     }
     host.cap_add = Some(given);
     refused

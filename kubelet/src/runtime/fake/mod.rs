@@ -47,7 +47,7 @@ struct Engine {
     images: Mutex<ImageStore>,
     faults: Mutex<Faults>,
     /// The recorded calls, or `None` for an engine that runs long.
-    asked: Option<Mutex<Vec<String>>>,
+    calls: Option<Mutex<Vec<String>>>,
     events: broadcast::Sender<(String, Event)>,
     /// False while the engine is unavailable.
     up: watch::Sender<bool>,
@@ -72,14 +72,14 @@ impl Fake {
         Self::of(node, Timestamp::now(), None)
     }
 
-    fn of(node: &str, first: Timestamp, asked: Option<Mutex<Vec<String>>>) -> Self {
+    fn of(node: &str, first: Timestamp, calls: Option<Mutex<Vec<String>>>) -> Self {
         let engine = Engine {
             began: Instant::now(),
             first,
             containers: Mutex::default(),
             images: Mutex::new(ImageStore::with(&[SANDBOX_IMAGE, IMAGE])),
             faults: Mutex::default(),
-            asked,
+            calls,
             events: broadcast::Sender::new(EVENTS),
             up: watch::Sender::new(true),
         };
@@ -122,8 +122,8 @@ impl Fake {
     }
 
     /// The recorded calls with their subject, such as `"inspect abc"`.
-    pub fn asked(&self) -> Vec<String> {
-        self.engine.asked.iter().flat_map(|asked| asked.lock().unwrap().clone()).collect()
+    pub fn calls(&self) -> Vec<String> {
+        self.engine.calls.iter().flat_map(|calls| calls.lock().unwrap().clone()).collect()
     }
 
     /// Ends a container as if its process had exited.
@@ -177,8 +177,8 @@ impl Engine {
 
     /// Records a call, if calls are recorded.
     fn note(&self, what: impl FnOnce() -> String) {
-        if let Some(asked) = &self.asked {
-            asked.lock().unwrap().push(what());
+        if let Some(calls) = &self.calls {
+            calls.lock().unwrap().push(what());
         }
     }
 

@@ -15,7 +15,7 @@ fn read(query: &[(&str, &str)]) -> Result<LogQuery, apiserver::Status> {
 
 #[test]
 fn log_options_of_kubectl_are_parsed() {
-    let asked = read(&[
+    let parsed = read(&[
         ("container", "web"),
         ("follow", "true"),
         ("previous", "false"),
@@ -34,7 +34,7 @@ fn log_options_of_kubectl_are_parsed() {
         limit_bytes: Some(9),
         ..LogQuery::default()
     };
-    assert_eq!(asked, expected);
+    assert_eq!(parsed, expected);
 }
 
 #[test]
@@ -42,8 +42,8 @@ fn boolean_query_parameters_are_parsed_like_the_stock_server() {
     for (value, expected) in
         [("", true), ("1", true), ("True", true), ("yes", true), ("0", false), ("False", false)]
     {
-        let asked = read(&[("follow", value), ("tailLines", "")]).unwrap();
-        assert_eq!(asked, LogQuery { follow: expected, ..LogQuery::default() }, "follow={value}");
+        let parsed = read(&[("follow", value), ("tailLines", "")]).unwrap();
+        assert_eq!(parsed, LogQuery { follow: expected, ..LogQuery::default() }, "follow={value}");
     }
 }
 

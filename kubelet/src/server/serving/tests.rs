@@ -58,12 +58,12 @@ async fn server_loads_changed_certificates_and_ignores_damaged_ones() {
     assert!(serving.changed().await.unwrap().is_some());
     assert!(serving.changed().await.unwrap().is_none(), "it is the same");
     write(&certificate);
-    let said = serving.changed().await.unwrap_err().to_string();
-    assert!(said.contains("current.pem contains no readable private key"), "{said}");
+    let message = serving.changed().await.unwrap_err().to_string();
+    assert!(message.contains("current.pem contains no readable private key"), "{message}");
     let (_, foreign) = pair("second");
     write(&format!("{certificate}{foreign}"));
-    let said = serving.changed().await.unwrap_err().to_string();
-    assert!(said.contains("cannot be used together"), "{said}");
+    let message = serving.changed().await.unwrap_err().to_string();
+    assert!(message.contains("cannot be used together"), "{message}");
     write(&format!("{certificate}{key}"));
     assert!(serving.changed().await.unwrap().is_none(), "what was read before is back");
 }
@@ -93,10 +93,10 @@ async fn a_configured_certificate_file_must_exist() {
             client_authorities: authorities.cloned(),
             ..files(folder.path())
         };
-        let said = open(files).await.err();
-        assert_eq!(said.is_some(), expected.is_some(), "{said:?}");
-        assert!(said.unwrap_or_default().contains(expected.unwrap_or_default()), "{expected:?}");
+        let message = open(files).await.err();
+        assert_eq!(message.is_some(), expected.is_some(), "{message:?}");
+        assert!(message.unwrap_or_default().contains(expected.unwrap_or_default()), "{expected:?}");
     }
     let current = path("current.pem", "no");
-    open(Files { current, ..Files::default() }).await.expect("what nobody named is made up for");
+    open(Files { current, ..Files::default() }).await.expect("default files are created");
 }

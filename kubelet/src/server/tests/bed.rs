@@ -74,7 +74,7 @@ impl Bed {
     }
 
     /// Waits until the container's log contains both lines.
-    pub async fn says_both_lines(&self) {
+    pub async fn receives_both_lines(&self) {
         let written = async {
             loop {
                 let log = self.fake.logs(&self.id, &LogOptions::default()).await.unwrap();

@@ -78,8 +78,8 @@ async fn a_start_failure_is_sent_as_the_exit_status() {
     let path = format!("{EXEC}?container=c&command=x&stdout=true");
     let (socket, _) = bed.websocket(&path, V5).await.unwrap();
     let (_, status) = rest(messages(socket)).await;
-    let said = "error executing command in container: the container engine refused to start the command: no such file";
-    assert_eq!((&status["status"], &status["message"]), (&json!("Failure"), &json!(said)));
+    let received = "error executing command in container: the container engine refused to start the command: no such file";
+    assert_eq!((&status["status"], &status["message"]), (&json!("Failure"), &json!(received)));
 }
 
 #[tokio::test]
@@ -95,11 +95,14 @@ async fn the_exit_status_arrives_while_input_is_pending() {
         for _ in 0..200 {
             socket.send(frame(0, &[7; 10_000])).await.unwrap();
         }
-        let mut said = Vec::new();
+        let mut received = Vec::new();
         while let Some(message) = tokio::time::timeout(DEADLINE, socket.next()).await.unwrap() {
-            said.push(message.unwrap());
+            received.push(message.unwrap());
         }
-        assert!(matches!(&said[..], [.., Message::Binary(_), Message::Close(Some(_))]), "{path}: {said:?}");
+        assert!(
+            matches!(&received[..], [.., Message::Binary(_), Message::Close(Some(_))]),
+            "{path}: {received:?}"
+        );
     }
 }
 
@@ -114,7 +117,7 @@ async fn input_before_a_disconnect_is_delivered() {
     }
     socket.close(None).await.unwrap();
     let taken = async {
-        while !bed.fake.asked().contains(&"counted 200000".to_owned()) {
+        while !bed.fake.calls().contains(&"counted 200000".to_owned()) {
             tokio::task::yield_now().await;
         }
     };
@@ -131,7 +134,7 @@ async fn the_terminal_size_is_set() {
     // The typed text returns after the size was forwarded.
     while !matches!(socket.next().await.unwrap().unwrap(), Message::Binary(bytes) if bytes[..] == [1, b'x']) {
     }
-    assert!(bed.fake.asked().iter().any(|call| call.starts_with("exec_resize")), "{:?}", bed.fake.asked());
+    assert!(bed.fake.calls().iter().any(|call| call.starts_with("exec_resize")), "{:?}", bed.fake.calls());
 }
 
 #[tokio::test]
@@ -158,7 +161,7 @@ async fn attach_uses_only_streams_of_the_container() {
 #[tokio::test]
 async fn attach_to_an_exited_container_ends() {
     let bed = Bed::new().await;
-    bed.says_both_lines().await;
+    bed.receives_both_lines().await;
     // The pod's status still shows it as running.
     bed.fake.exit(&bed.id, 0);
     let path = "/api/v1/namespaces/shop/pods/web/attach?container=c&stdout=true";
@@ -182,12 +185,12 @@ async fn exec_rejects_invalid_requests_before_the_upgrade() {
         (format!("{EXEC}?command=x&stdout=true"), 400, "a container name must be specified for pod web"),
         ("/exec/shop/none/c?command=x&output=1".to_owned(), 404, "pods \"none\" not found"),
     ] {
-        let (found, said) = bed.refusal(&path).await;
-        assert_eq!((found, said.starts_with(message)), (code, true), "{path}: {said}");
+        let (found, received) = bed.refusal(&path).await;
+        assert_eq!((found, received.starts_with(message)), (code, true), "{path}: {received}");
     }
     let path = format!("{EXEC}?container=c&command=x&stdout=true");
     assert_eq!(bed.websocket(&path, "base64.channel.k8s.io").await.err(), Some(403));
-    assert!(bed.fake.asked().iter().all(|call| !call.starts_with("exec_start")), "nothing was started");
+    assert!(bed.fake.calls().iter().all(|call| !call.starts_with("exec_start")), "nothing was started");
 }
 
 #[tokio::test]
@@ -198,14 +201,17 @@ async fn exec_v1_protocol_sends_no_status() {
     {
         let path = format!("{EXEC}?container=c&{command}&stdin=false&stdout=true");
         let (mut socket, _) = bed.websocket(&path, "channel.k8s.io").await.unwrap();
-        let mut said = Vec::new();
+        let mut received = Vec::new();
         while let Some(Ok(message)) = tokio::time::timeout(DEADLINE, socket.next()).await.unwrap() {
             match message {
-                Message::Binary(bytes) if bytes[0] == 3 => said.extend_from_slice(&bytes[1..]),
+                Message::Binary(bytes) if bytes[0] == 3 => received.extend_from_slice(&bytes[1..]),
                 Message::Close(_) => break,
                 _ => {}
             }
         }
-        assert!(if words.is_empty() { said.is_empty() } else { said.starts_with(words) }, "{said:?}");
+        assert!(
+            if words.is_empty() { received.is_empty() } else { received.starts_with(words) },
+            "{received:?}"
+        );
     }
 }

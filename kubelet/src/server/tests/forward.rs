@@ -42,8 +42,8 @@ async fn each_forwarded_port_has_two_channels_that_begin_with_its_number() {
     assert_eq!(agreed, V4);
     socket.send(frame(2, b"said to the first")).await.unwrap();
     socket.send(frame(2, b" and more")).await.unwrap();
-    let said = on(&mut socket, 2, 28).await;
-    assert_eq!(said, b"\x07\x00said to the first and more");
+    let received = on(&mut socket, 2, 28).await;
+    assert_eq!(received, b"\x07\x00said to the first and more");
 
     let (mut socket, _) =
         bed.websocket("/api/v1/namespaces/shop/pods/web/portforward?ports=9", V4).await.unwrap();
@@ -97,8 +97,8 @@ async fn port_forward_rejects_invalid_requests_before_the_upgrade() {
         (format!("{FORWARD}?port=7"), 400, "Upgrade request required"),
         ("/portForward/shop/none?port=7".to_owned(), 404, "pods \"none\" not found"),
     ] {
-        let (found, said) = bed.refusal(&path).await;
-        assert_eq!((found, said.starts_with(message)), (code, true), "{path}: {said}");
+        let (found, received) = bed.refusal(&path).await;
+        assert_eq!((found, received.starts_with(message)), (code, true), "{path}: {received}");
     }
     for query in ["", "?port=0", "?port=x", "?ports=1,,2", "?port=70000"] {
         assert_eq!(bed.websocket(&format!("{FORWARD}{query}"), V4).await.err(), Some(400), "{query}");

@@ -65,7 +65,7 @@ async fn messages(bed: &Bed, path: &str, protocol: &'static str) -> Vec<Message>
 #[tokio::test]
 async fn logs_and_watches_come_over_a_websocket() {
     let bed = Bed::new().await;
-    bed.says_both_lines().await;
+    bed.receives_both_lines().await;
     let path = format!("{LOG}?container=c");
     // Like a stock server: an empty message first, then the data.
     let binary = messages(&bed, &path, "binary.k8s.io").await;

@@ -64,7 +64,7 @@ async fn spdy_command_starts_when_all_streams_are_open() {
     let bed = Bed::new().await;
     let path = "/exec/shop/web/c?command=cat&input=1&output=1&error=1";
     let mut client = Client::upgraded(&bed, path).await;
-    let has_begun = || bed.fake.asked().iter().any(|call| call.starts_with("exec_start"));
+    let has_begun = || bed.fake.calls().iter().any(|call| call.starts_with("exec_start"));
     for (stream, kind) in [(1, "error"), (3, "stdin"), (5, "stdout")] {
         client.begin(stream, kind).await;
         assert!(!has_begun(), "after {kind}");

@@ -59,7 +59,7 @@ async fn pings_of_the_client_are_not_input() {
             loop {
                 tokio::select! {
                     _ = pings.tick() => drop(socket.send(Message::Ping(Bytes::new())).await),
-                    heard = socket.next() => if let Some(Ok(Message::Close(_))) | None = heard { return },
+                    received = socket.next() => if let Some(Ok(Message::Close(_))) | None = received { return },
                 }
             }
         };
@@ -69,17 +69,17 @@ async fn pings_of_the_client_are_not_input() {
 
 #[tokio::test(start_paused = true)]
 async fn keepalive_ping_does_not_count_as_activity() {
-    let (gets, told) = mpsc::channel(1);
+    let (gets, receiver) = mpsc::channel(1);
     let (activity, begun) = (Activity::begin(), Instant::now());
     let telling = activity.clone();
     tokio::spawn(async move {
         let mut client = sink::drain().sink_map_err(|never: Infallible| never);
-        send_all(&mut client, told, telling, 4 * IDLE).await
+        send_all(&mut client, receiver, telling, 4 * IDLE).await
     });
     let asking = async {
-        let mut asks = interval(IDLE);
+        let mut ping_interval = interval(IDLE);
         loop {
-            asks.tick().await;
+            ping_interval.tick().await;
             gets.send(Sent::Ping(Bytes::new())).await.unwrap();
         }
     };

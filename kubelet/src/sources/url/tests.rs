@@ -27,7 +27,7 @@ struct Script {
     body: String,
     headers: Vec<(&'static str, String)>,
     hangs: bool,
-    asked: Vec<(String, String)>,
+    requests: Vec<(String, String)>,
 }
 
 struct Bed {
@@ -48,13 +48,13 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> R
     let (script, hangs) = {
         let mut script = script.lock().unwrap();
         for (name, value) in request.headers() {
-            script.asked.push((name.to_string(), value.to_str().unwrap().to_owned()));
+            script.requests.push((name.to_string(), value.to_str().unwrap().to_owned()));
         }
         let etag = script.headers.iter().find(|(name, _)| *name == "etag").map(|(_, value)| value.clone());
         let known = request.headers().get("if-none-match").map(|value| value.to_str().unwrap().to_owned());
         let mut answer = script.clone();
         if script.status == 200 && etag.is_some() && etag == known {
-            script.asked.push(("answered".to_owned(), "304".to_owned()));
+            script.requests.push(("answered".to_owned(), "304".to_owned()));
             answer.status = 304;
             answer.body.clear();
         }
@@ -100,22 +100,22 @@ impl Bed {
         let wait = async {
             loop {
                 let Some(snapshot) = self.snapshots.recv().await else { panic!("the source has ended") };
-                let said: Vec<String> = snapshot.problems.iter().map(ToString::to_string).collect();
-                let fits = said.len() == problems.len()
-                    && said.iter().zip(problems).all(|(said, word)| said.contains(word));
+                let problem: Vec<String> = snapshot.problems.iter().map(ToString::to_string).collect();
+                let fits = problem.len() == problems.len()
+                    && problem.iter().zip(problems).all(|(problem, word)| problem.contains(word));
                 if fits && shown(&snapshot) == pods {
                     return snapshot;
                 }
-                last = Some((shown(&snapshot), said));
+                last = Some((shown(&snapshot), problem));
             }
         };
         timeout(DEADLINE, wait).await.unwrap_or_else(|_| panic!("wanted {pods:?} {problems:?}, got {last:?}"))
     }
 
     /// Waits for a matching request.
-    async fn asked(&self, wanted: impl Fn(&str, &str) -> bool) {
+    async fn requests(&self, wanted: impl Fn(&str, &str) -> bool) {
         let wait = async {
-            while !self.script.lock().unwrap().asked.iter().any(|(name, value)| wanted(name, value)) {
+            while !self.script.lock().unwrap().requests.iter().any(|(name, value)| wanted(name, value)) {
                 tokio::task::yield_now().await;
             }
         };
@@ -160,7 +160,7 @@ async fn url_source_publishes_the_served_pods() {
     assert!(Arc::ptr_eq(found, again));
     bed.serve(200, r#"{"apiVersion": "v1", "kind": "List", "items": []}"#);
     bed.until("", &[]).await;
-    bed.asked(|name, value| (name, value) == ("x-token", "open sesame")).await;
+    bed.requests(|name, value| (name, value) == ("x-token", "open sesame")).await;
 }
 
 #[tokio::test]
@@ -171,8 +171,8 @@ async fn url_source_sends_conditional_requests() {
             vec![("etag", "\"1\"".to_owned()), ("last-modified", "Tue, 14 Nov 2023 22:13:20 GMT".to_owned())];
     });
     bed.until("a", &[]).await;
-    bed.asked(|name, value| (name, value) == ("answered", "304")).await;
-    bed.asked(|name, value| (name, value) == ("if-modified-since", "Tue, 14 Nov 2023 22:13:20 GMT")).await;
+    bed.requests(|name, value| (name, value) == ("answered", "304")).await;
+    bed.requests(|name, value| (name, value) == ("if-modified-since", "Tue, 14 Nov 2023 22:13:20 GMT")).await;
     bed.script(|script| {
         script.headers = vec![("etag", "\"2\"".to_owned())];
         script.body = pod("b");
@@ -184,7 +184,7 @@ async fn url_source_sends_conditional_requests() {
 async fn a_failed_fetch_is_reported_and_keeps_the_pods() {
     let mut bed = Bed::start(200, &pod("a")).await;
     bed.until("a", &[]).await;
-    for (status, body, said) in [
+    for (status, body, problem) in [
         (500, "oops", "the server answered 500 Internal Server Error, not 200 OK; check the server"),
         (204, "", "the server answered 204 No Content, not 200 OK"),
         (304, "", "the server answered 304 Not Modified, not 200 OK"),
@@ -193,7 +193,7 @@ async fn a_failed_fetch_is_reported_and_keeps_the_pods() {
         (200, "{\"kind\": \"Pod\",", "(the last good version stays in use)"),
     ] {
         bed.serve(status, body);
-        bed.until("a", &[said]).await;
+        bed.until("a", &[problem]).await;
         bed.serve(200, &pod("a"));
         bed.until("a", &[]).await;
     }
@@ -212,7 +212,7 @@ async fn unchanged_response_after_an_error_clears_the_error() {
     let tag = |script: &mut Script| script.headers = vec![("etag", "\"1\"".to_owned())];
     bed.script(tag);
     bed.until("a", &[]).await;
-    bed.asked(|name, value| (name, value) == ("answered", "304")).await;
+    bed.requests(|name, value| (name, value) == ("answered", "304")).await;
     bed.serve(500, "oops");
     bed.until("a", &["the server answered 500"]).await;
     bed.serve(200, &pod("a"));
@@ -278,20 +278,20 @@ async fn a_certificate_of_an_unknown_ca_is_rejected() {
     let mut bed = Bed::start(200, "").await;
     bed.task.abort();
     (bed.task, bed.snapshots) = spawn(&bed.folder, &format!("https://localhost:{port}/"));
-    let said = bed.next().await.problems[0].to_string();
-    assert!(said.contains("invalid peer certificate"), "{said}");
+    let problem = bed.next().await.problems[0].to_string();
+    assert!(problem.contains("invalid peer certificate"), "{problem}");
 }
 
 #[tokio::test]
 async fn an_invalid_url_is_an_error() {
-    for (url, said) in [
+    for (url, problem) in [
         ("example.com/pods", "this is not a URL"),
         ("ftp://example.com/", "the scheme \"ftp\" is not supported"),
     ] {
         let folder = TempDir::new().unwrap();
         let (task, mut snapshots) = spawn(&folder, url);
         let snapshot = timeout(DEADLINE, snapshots.recv()).await.unwrap().unwrap();
-        assert!(snapshot.problems[0].to_string().contains(said), "{snapshot:?}");
+        assert!(snapshot.problems[0].to_string().contains(problem), "{snapshot:?}");
         assert_eq!(snapshot.completeness, Completeness::Incomplete);
         task.abort();
     }

@@ -64,7 +64,7 @@ fn every_unsupported_field_of_the_page_has_a_remedy() {
     let rows = Refused::read(PAGE, &["refused", "of a master"]).0;
     assert!(rows.len() > 20, "the page has not been read: {} rows", rows.len());
     for ((of, field), rule) in rows {
-        assert!(!rule.instead.is_empty(), "{of}.{field}: the third column says what to write instead");
+        assert!(!rule.instead.is_empty(), "{of}.{field}: the third column has an alternative");
     }
 }
 

@@ -41,23 +41,23 @@ async fn node_pressure_is_reported_at_once_without_a_query_to_the_engine() {
         options,
     };
     tokio::spawn(follower.run());
-    let asked = || fake.asked().into_iter().filter(|asked| asked == "info").count();
+    let calls = || fake.calls().into_iter().filter(|call| call == "info").count();
     let long = 10 * HEARTBEAT;
     timeout(long, reported_status(&outbox, "Ready"))
         .await
         .expect_err("what it runs short of is not known yet");
     runs_short.send_replace(Some(vec![(Pressure::Disk, false)]));
-    assert_eq!((reported_status(&outbox, "DiskPressure").await, asked()), ("False".to_owned(), 1));
+    assert_eq!((reported_status(&outbox, "DiskPressure").await, calls()), ("False".to_owned(), 1));
     let since = Instant::now();
     runs_short.send_replace(Some(vec![(Pressure::Disk, true)]));
-    assert_eq!((reported_status(&outbox, "DiskPressure").await, asked()), ("True".to_owned(), 1));
+    assert_eq!((reported_status(&outbox, "DiskPressure").await, calls()), ("True".to_owned(), 1));
     assert_eq!(since.elapsed(), Duration::ZERO);
     // Nothing changes, so the report is due at the heartbeat interval.
-    assert_eq!((reported_status(&outbox, "DiskPressure").await, asked()), ("True".to_owned(), 2));
+    assert_eq!((reported_status(&outbox, "DiskPressure").await, calls()), ("True".to_owned(), 2));
     assert_eq!(since.elapsed(), HEARTBEAT);
     drop(reaches.send_replace(Err("no range".to_owned())));
-    assert_eq!((reported_status(&outbox, "Ready").await, asked()), ("False".to_owned(), 3));
+    assert_eq!((reported_status(&outbox, "Ready").await, calls()), ("False".to_owned(), 3));
     let down = EngineHealth::Down { since: Timestamp::now(), message: "gone".to_owned() };
     up.send_replace(down);
-    assert_eq!((reported_status(&outbox, "Ready").await, asked()), ("False".to_owned(), 3));
+    assert_eq!((reported_status(&outbox, "Ready").await, calls()), ("False".to_owned(), 3));
 }

@@ -112,7 +112,7 @@ fn a_token_file_is_readable_by_the_default_user() {
     let request: TokenRequest = serde_json::from_value(request).unwrap();
     let mut references = References::default();
     references.tokens.insert(TokenKey::of(&request), Arc::new(request));
-    let asked = |seconds: u32, default_user: Option<u32>| {
+    let projection = |seconds: u32, default_user: Option<u32>| {
         let source = json!({"serviceAccountToken": {"audience": "vault", "expirationSeconds": seconds, "path": "token"}});
         let projected = json!({"defaultMode": 420, "defaultUser": default_user, "sources": [source]});
         let volume = json!({"name": "v", "projected": projected});
@@ -123,7 +123,7 @@ fn a_token_file_is_readable_by_the_default_user() {
         let pod: Pod = serde_json::from_value(pod).unwrap();
         let (uid, facts) = (PodUid::new("u"), Facts::default());
         let wanted = VolumeInput { uid: &uid, pod: &pod, references: &references, facts: &facts };
-        files_of(&wanted, &asked(seconds, default_user))
+        files_of(&wanted, &projection(seconds, default_user))
     };
     let user = |name: &str, user: u32| json!({"name": name, "securityContext": {"runAsUser": user}});
     for (spec, expected) in [

@@ -174,8 +174,8 @@ fn check_certificate_request(node: &str, request: &Json) -> Result<(), String> {
         Some(Signer::Client) | None => return Ok(()),
     }
     let pem = request.request().map_err(|error| format!("unable to parse csr: {error}"))?;
-    let asked = Request::read(&pem).map_err(|why| format!("unable to parse csr: {why}"))?;
-    if node::of_user(&asked.common_name) == Some(node) {
+    let csr = Request::read(&pem).map_err(|why| format!("unable to parse csr: {why}"))?;
+    if node::of_user(&csr.common_name) == Some(node) {
         return Ok(());
     }
     Err(format!("can only create a node CSR with CN=system:node:{node}"))

@@ -43,11 +43,11 @@ async fn bed() -> Router {
 
 async fn made(router: &Router, path: &str, object: Value) {
     let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
-    let (code, answer) = ask(router, &admin, &format!("POST {path}"), &object).await;
+    let (code, answer) = send_request(router, &admin, &format!("POST {path}"), &object).await;
     assert_eq!(code, 201, "{path} {answer}");
 }
 
-async fn ask(router: &Router, who: &Identity, line: &str, body: &Value) -> (u16, Value) {
+async fn send_request(router: &Router, who: &Identity, line: &str, body: &Value) -> (u16, Value) {
     let (method, path) = line.split_once(' ').unwrap();
     let media_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let request = Request::builder().method(method).uri(path).header("content-type", media_type);
@@ -63,13 +63,13 @@ fn node(user: &str) -> Identity {
 
 /// Sends a request as a node, and checks the end of the error message; empty means success.
 async fn check(router: &Router, who: &Identity, line: &str, body: &Value, expected: &str) {
-    let (code, answer) = ask(router, who, line, body).await;
+    let (code, answer) = send_request(router, who, line, body).await;
     if expected.is_empty() {
         assert!((200..300).contains(&code), "{} {line} {body}: {answer}", who.user);
     } else {
-        let told = answer["message"].as_str().unwrap_or_default();
+        let message = answer["message"].as_str().unwrap_or_default();
         assert!(
-            code == 403 && told.ends_with(&format!("is forbidden: {expected}")),
+            code == 403 && message.ends_with(&format!("is forbidden: {expected}")),
             "{} {line} {body}: {answer}",
             who.user
         );
@@ -163,7 +163,7 @@ fn mirror(uid: &str, change: impl FnOnce(&mut Value)) -> Value {
 async fn node_may_create_only_mirror_pods_bound_to_itself() {
     let router = bed().await;
     let who = node("kubelet:a");
-    let (_, own) = ask(&router, &who, "GET /api/v1/nodes/a", &Value::Null).await;
+    let (_, own) = send_request(&router, &who, "GET /api/v1/nodes/a", &Value::Null).await;
     let uid = own["metadata"]["uid"].as_str().unwrap();
     let only = |what: &str| format!("node \"a\" can only create pods with {what} set to itself");
     let names = |what: &str| format!("node \"a\" can not create pods that reference {what}");
@@ -231,7 +231,7 @@ async fn node_may_create_only_mirror_pods_bound_to_itself() {
         pod["spec"]["nodeName"] = "c".into();
         pod["metadata"]["ownerReferences"][0]["name"] = "c".into();
     });
-    assert_eq!(ask(&router, &stranger, pods, &pod).await.0, 404);
+    assert_eq!(send_request(&router, &stranger, pods, &pod).await.0, 404);
     for (line, body, expected) in [
         (
             "PATCH /api/v1/namespaces/shop/pods/m",
@@ -337,7 +337,7 @@ async fn node_may_write_only_its_own_lease_and_the_size_of_claims() {
 }
 
 /// The PEM of a CSR in base64, as in `spec.request`.
-fn asked(common_name: &str) -> String {
+fn csr_pem(common_name: &str) -> String {
     use base64::Engine as _;
     let mut params = rcgen::CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -363,13 +363,13 @@ async fn node_may_request_certificates_only_for_its_own_name() {
         ("system:node:a", &client, "a", refused),
         ("system:node:a", &"example.com/own".to_owned(), "system:node:b", ""),
     ] {
-        let spec = json!({"request": asked(name), "signerName": signer, "usages": ["client auth"]});
+        let spec = json!({"request": csr_pem(name), "signerName": signer, "usages": ["client auth"]});
         let request = json!({"metadata": {"generateName": "csr-"}, "spec": spec});
         check(&router, &node(user), line, &request, expected).await;
     }
     let spec = json!({"request": "LS0tLS1CRUdJTg==", "signerName": client, "usages": ["client auth"]});
     let broken = json!({"metadata": {"generateName": "csr-"}, "spec": spec});
-    let (code, answer) = ask(&router, &node("kubelet:a"), line, &broken).await;
-    let told = answer["message"].as_str().unwrap();
-    assert!(code == 403 && told.contains("unable to parse csr: "), "{answer}");
+    let (code, answer) = send_request(&router, &node("kubelet:a"), line, &broken).await;
+    let message = answer["message"].as_str().unwrap();
+    assert!(code == 403 && message.contains("unable to parse csr: "), "{answer}");
 }

@@ -30,7 +30,7 @@ async fn masters(count: usize, range: &str) -> Vec<Router> {
     masters
 }
 
-async fn ask(server: &Router, method: &str, path: &str, body: &Value) -> (u16, Value) {
+async fn send_request(server: &Router, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, kind);
     let request = request.body(Body::from(body.to_string())).unwrap();
@@ -45,7 +45,7 @@ async fn make(server: &Router, name: &str, claim: &str) -> String {
     if !claim.is_empty() {
         node["spec"] = json!({"podCIDR": claim, "podCIDRs": [claim]});
     }
-    let (code, made) = ask(server, "POST", ALL, &node).await;
+    let (code, made) = send_request(server, "POST", ALL, &node).await;
     assert_eq!(code, 201, "{made}");
     let range = made["spec"]["podCIDR"].as_str().unwrap_or_default().to_owned();
     let all = if range.is_empty() { Value::Null } else { json!([range]) };
@@ -62,7 +62,7 @@ async fn node_gets_a_pod_cidr_at_creation_and_keeps_it() {
     // CIDRs in use for services are not allocated, and no other one is left.
     assert_eq!(make(server, "d", "10.244.0.0/24").await, "");
     let change = json!({"spec": {"podCIDR": "10.244.9.0/24", "podCIDRs": ["10.244.9.0/24"]}});
-    let (code, refused) = ask(server, "PATCH", &format!("{ALL}/a"), &change).await;
+    let (code, refused) = send_request(server, "PATCH", &format!("{ALL}/a"), &change).await;
     assert_eq!(code, 422, "{refused}");
     // An invalid CIDR for a Node without one is rejected, not silently ignored.
     for (range, why) in [
@@ -71,21 +71,21 @@ async fn node_gets_a_pod_cidr_at_creation_and_keeps_it() {
         ("10.244.2.0/25", "overlaps 10.244.2.0/24, which another node"),
     ] {
         let change = json!({"spec": {"podCIDR": range}});
-        let (code, refused) = ask(server, "PATCH", &format!("{ALL}/d"), &change).await;
-        let said = refused["message"].as_str().unwrap();
+        let (code, refused) = send_request(server, "PATCH", &format!("{ALL}/d"), &change).await;
+        let message = refused["message"].as_str().unwrap();
         assert!(
-            code == 422 && said.contains(&format!("spec.podCIDR: Invalid value: \"{range}\": {why}")),
+            code == 422 && message.contains(&format!("spec.podCIDR: Invalid value: \"{range}\": {why}")),
             "{refused}"
         );
     }
     // A deleted Node releases its CIDR to the next Node that is written.
-    assert_eq!(ask(server, "DELETE", &format!("{ALL}/b"), &Value::Null).await.0, 200);
+    assert_eq!(send_request(server, "DELETE", &format!("{ALL}/b"), &Value::Null).await.0, 200);
     let labels = json!({"metadata": {"labels": {"x": "y"}}});
-    let (_, d) = ask(server, "PATCH", &format!("{ALL}/d"), &labels).await;
+    let (_, d) = send_request(server, "PATCH", &format!("{ALL}/d"), &labels).await;
     assert_eq!(d["spec"]["podCIDRs"], json!(["10.244.3.0/24"]));
     let claim =
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "e"}, "spec": {"podCIDR": "x"}});
-    assert_eq!(ask(server, "POST", ALL, &claim).await.0, 422);
+    assert_eq!(send_request(server, "POST", ALL, &claim).await.0, 422);
 }
 
 #[tokio::test]
@@ -98,12 +98,12 @@ async fn masters_that_share_a_store_allocate_distinct_pod_cidrs() {
             let node = json!({
                 "apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"podCIDR": "10.244.7.0/24"},
             });
-            ask(master, "POST", ALL, &node).await.0
+            send_request(master, "POST", ALL, &node).await.0
         }
     });
     let codes = join_all(makes).await;
     assert_eq!(codes.iter().filter(|code| **code == 201).count(), 24, "{codes:?}");
-    let (_, list) = ask(&masters[0], "GET", ALL, &Value::Null).await;
+    let (_, list) = send_request(&masters[0], "GET", ALL, &Value::Null).await;
     let ranges =
         list["items"].as_array().unwrap().iter().map(|node| node["spec"]["podCIDR"].as_str().unwrap());
     let ranges: BTreeSet<&str> = ranges.collect();
@@ -114,13 +114,13 @@ async fn masters_that_share_a_store_allocate_distinct_pod_cidrs() {
 async fn dry_run_reserves_no_pod_cidr() {
     let server = &masters(1, "10.244.0.0/16").await[0];
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}});
-    let (code, made) = ask(server, "POST", &format!("{ALL}?dryRun=All"), &node).await;
+    let (code, made) = send_request(server, "POST", &format!("{ALL}?dryRun=All"), &node).await;
     assert_eq!((code, &made["spec"]["podCIDR"]), (201, &json!("10.244.1.0/24")));
     let path = format!("/api/v1/namespaces/{}/configmaps/{}", reservations::NAMESPACE, reservations::NAME);
-    assert_eq!(ask(server, "GET", &path, &Value::Null).await.0, 404);
+    assert_eq!(send_request(server, "GET", &path, &Value::Null).await.0, 404);
     make(server, "b", "").await;
     make(server, "c", "").await;
-    let (_, kept) = ask(server, "GET", &path, &Value::Null).await;
+    let (_, kept) = send_request(server, "GET", &path, &Value::Null).await;
     let text = kept["data"]["promises"].as_str().unwrap();
     assert!(text.contains("\"c\"") && !text.contains("\"b\""), "{text}");
 }

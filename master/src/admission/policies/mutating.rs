@@ -93,19 +93,20 @@ fn apply_mutations(
     let Some(mut bindings) = input.bindings_for(policy, params, budget)? else { return Ok(object) };
     for (at, mutation) in policy.mutations.iter().enumerate() {
         let (Mutation::Configuration(program) | Mutation::Patch(program)) = mutation;
-        let said = |why: &dyn std::fmt::Display| format!("mutation {at} resulted in error: {why}");
+        let mutation_error = |why: &dyn std::fmt::Display| format!("mutation {at} resulted in error: {why}");
         let made = input::run(program, &bindings, budget).and_then(|value| value.to_json(budget));
-        let made = made.map_err(|error| said(&error))?;
+        let made = made.map_err(|error| mutation_error(&error))?;
         let tree = Tree::Object(object.clone());
         let new = match mutation {
-            Mutation::Configuration(_) => {
-                apply::merge_over(&tree, &made, attempt.resource.shape()).map_err(|why| said(&why))?
-            }
-            Mutation::Patch(_) => patch::json::apply(tree, &made).map_err(|error| said(&error))?,
+            Mutation::Configuration(_) => apply::merge_over(&tree, &made, attempt.resource.shape())
+                .map_err(|why| mutation_error(&why))?,
+            Mutation::Patch(_) => patch::json::apply(tree, &made).map_err(|error| mutation_error(&error))?,
         };
-        let Tree::Object(mut new) = new else { return Err(said(&"nothing but an object may be left")) };
+        let Tree::Object(mut new) = new else {
+            return Err(mutation_error(&"nothing but an object may be left"));
+        };
         if let Some(field) = attempt.resource.prune(&mut new).first() {
-            return Err(said(&format!("unknown field \"{field}\"")));
+            return Err(mutation_error(&format!("unknown field \"{field}\"")));
         }
         object = kept(&object, new);
         bindings = input::changed(policy, &bindings, &object, budget);

@@ -120,14 +120,14 @@ fn policy_evaluation_is_charged_by_its_cost() {
     let who = Identity::authenticated("jane", ["dev".to_owned()]);
     let question = Authorizer::new(auth, who, ResourceAttributes::default());
     let bindings = Bindings::default().with("authorizer", cel::Value::opaque(question));
-    for (times, is_told) in [(10, true), (1000, false)] {
+    for (times, is_answered) in [(10, true), (1000, false)] {
         let source = format!(
             "lists.range({times}).all(i, !authorizer.group('').resource('pods').check('get').allowed())"
         );
         let environment = environment::with_authorizer(environment::of(false));
         let program = Program::compile(&source, &environment).unwrap();
-        let told = expressions::run(&program, &bindings, &mut Budget::of(OBJECT_COST_BUDGET));
-        assert_eq!(matches!(told, Ok(cel::Value::Bool(true))), is_told, "{times}: {told:?}");
+        let result = expressions::run(&program, &bindings, &mut Budget::of(OBJECT_COST_BUDGET));
+        assert_eq!(matches!(result, Ok(cel::Value::Bool(true))), is_answered, "{times}: {result:?}");
     }
 }
 
@@ -174,16 +174,17 @@ async fn policy_parameters_need_read_permission() {
             spec["paramKind"] = json!({"apiVersion": "v1", "kind": kind});
         }
         let policy = json!({"metadata": {"name": name}, "spec": spec});
-        let (told, message) = post(who, &format!("{PATH}/validatingadmissionpolicies"), policy).await;
-        assert_eq!(told, code, "{name}: {message}");
+        let (result, message) = post(who, &format!("{PATH}/validatingadmissionpolicies"), policy).await;
+        assert_eq!(result, code, "{name}: {message}");
         assert!(code < 300 || message.contains("must have \\\"get\\\" permission"), "{message}");
         let reference = json!({"name": "a", "namespace": "default", "parameterNotFoundAction": "Deny"});
         let spec = json!({"policyName": name, "paramRef": reference, "validationActions": ["Deny"]});
         let binding = json!({"metadata": {"name": name}, "spec": spec});
         // Without a policy, or if the policy has no parameters, any `paramRef` is accepted.
         let is_allowed = who == "admin" || kind == "ConfigMap";
-        let (told, message) = post(who, &format!("{PATH}/validatingadmissionpolicybindings"), binding).await;
-        assert_eq!(told, if is_allowed { 201 } else { 422 }, "{name}: {message}");
+        let (result, message) =
+            post(who, &format!("{PATH}/validatingadmissionpolicybindings"), binding).await;
+        assert_eq!(result, if is_allowed { 201 } else { 422 }, "{name}: {message}");
     }
 }
 
@@ -271,7 +272,7 @@ fn invalid_expressions_are_reported_with_their_field() {
             "undeclared reference to 'Thing'",
         ),
     ] {
-        let said = read(spec.clone());
-        assert!(said.len() == 1 && said[0].contains(expected), "{spec}: {said:?}");
+        let parsed = read(spec.clone());
+        assert!(parsed.len() == 1 && parsed[0].contains(expected), "{spec}: {parsed:?}");
     }
 }

@@ -124,8 +124,9 @@ mod tests {
                 object: new.clone(),
             };
             let share = request.share(&quota);
-            let told: Vec<String> = share.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
-            assert_eq!(told.join(" "), expected, "{scope}: {old:?} -> {new:?}");
+            let amounts: Vec<String> =
+                share.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
+            assert_eq!(amounts.join(" "), expected, "{scope}: {old:?} -> {new:?}");
         }
     }
 }

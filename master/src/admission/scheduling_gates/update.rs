@@ -88,8 +88,8 @@ mod tests {
             ("a", "a a", Some("gates must keep their order: gate a is next")),
         ] {
             let split = |text: &'static str| text.split_whitespace().collect::<Vec<_>>();
-            let said = out_of_turn(&split(old), &split(new), ordered);
-            assert_eq!(said.as_deref(), expected, "{old} -> {new}");
+            let found_gate = out_of_turn(&split(old), &split(new), ordered);
+            assert_eq!(found_gate.as_deref(), expected, "{old} -> {new}");
         }
         assert_eq!(taken(&["a", "b", "c"], &["b"]), ["a", "c"]);
     }

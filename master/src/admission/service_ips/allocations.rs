@@ -191,8 +191,8 @@ mod tests {
         taken.refresh([(owner("web"), 3, read)].into_iter(), now);
         let give = |taken: &Allocations, name: &str, ip: Option<&str>, port: Option<u16>| {
             let mut allocation = ServiceAllocation::new(&owner(name), taken, &ranges, 7);
-            let told = (allocation.address("IPv4", ip), allocation.port("TCP", port));
-            (told.0.err().unwrap_or_default(), told.1.err().unwrap_or_default(), allocation.given)
+            let owners = (allocation.address("IPv4", ip), allocation.port("TCP", port));
+            (owners.0.err().unwrap_or_default(), owners.1.err().unwrap_or_default(), allocation.given)
         };
         for (name, ip, port, expected) in [
             ("db", Some("10.96.0.9"), Some(30001), ["already allocated", "already allocated"]),
@@ -213,7 +213,7 @@ mod tests {
         let (_, _, given) = give(&taken, "db", None, None);
         taken.hold(&owner("db"), given.clone(), now);
         assert_ne!(give(&taken, "other", None, None).2, given);
-        assert_eq!(give(&taken, "db", None, None).2, given, "whoever tries again gets the same");
+        assert_eq!(give(&taken, "db", None, None).2, given, "a retry gets the same addresses");
         taken.refresh(std::iter::empty::<(Owner, u64, fn() -> Json)>(), now + PENDING_TTL);
         assert_eq!(give(&taken, "other", None, None).2, given);
         assert!(give(&taken, "other", Some("10.96.0.9"), Some(30001)).0.is_empty(), "what is gone is free");

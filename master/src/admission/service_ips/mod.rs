@@ -111,13 +111,13 @@ impl Admission for ServiceIpAllocator {
 /// The Services with an address outside these ranges. They were created with another service CIDR.
 pub fn services_outside_ranges(cache: &WatchCache, ranges: &[ServiceRange]) -> Vec<(String, IpAddr)> {
     let all = cache.list(SERVICES, &Scope::All).objects;
-    let stranger = |it: &Object| {
+    let is_foreign = |it: &Object| {
         let held = allocations::addresses(&it.decode());
         let is_inside = |ip: IpAddr| ranges.iter().any(|range| is_within(ip, range.network, range.bits));
         let ip = held.into_iter().find(|ip| !is_inside(*ip))?;
         Some((format!("{}/{}", it.namespace(), it.name()), ip))
     };
-    all.iter().filter_map(stranger).collect()
+    all.iter().filter_map(is_foreign).collect()
 }
 
 /// The Service of a request.

@@ -32,9 +32,9 @@ pub fn choose_address(
     is_free: impl Fn(IpAddr) -> bool,
 ) -> Option<IpAddr> {
     let last = last(range);
-    let asked = (last / 16).clamp(16, 256).min(last);
-    choose(asked + 1, last, seed, taken, |offset| is_free(range.nth(offset)))
-        .or_else(|| choose(1, asked, seed, taken, |offset| is_free(range.nth(offset))))
+    let band_end = (last / 16).clamp(16, 256).min(last);
+    choose(band_end + 1, last, seed, taken, |offset| is_free(range.nth(offset)))
+        .or_else(|| choose(1, band_end, seed, taken, |offset| is_free(range.nth(offset))))
         .map(|offset| range.nth(offset))
 }
 
@@ -52,9 +52,9 @@ pub fn shown_ports() -> String {
 pub fn choose_port(seed: u128, taken: usize, is_free: impl Fn(u16) -> bool) -> Option<u16> {
     let port = |number: u128| u16::try_from(number).unwrap_or(*PORTS.start());
     let (first, last) = (u128::from(*PORTS.start()), u128::from(*PORTS.end()));
-    let asked = first + u128::from(STATIC_PORTS);
-    let chosen = choose(asked, last, seed, taken, |number| is_free(port(number)))
-        .or_else(|| choose(first, asked - 1, seed, taken, |number| is_free(port(number))));
+    let band_end = first + u128::from(STATIC_PORTS);
+    let chosen = choose(band_end, last, seed, taken, |number| is_free(port(number)))
+        .or_else(|| choose(first, band_end - 1, seed, taken, |number| is_free(port(number))));
     chosen.map(port)
 }
 

@@ -41,7 +41,7 @@ async fn master() -> Router {
 }
 
 /// Sends a request. Returns the status code and the body.
-async fn ask(server: &Router, method: &str, path: &str, body: &Value) -> (u16, Value) {
+async fn send_request(server: &Router, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, kind);
     let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
@@ -53,7 +53,7 @@ async fn ask(server: &Router, method: &str, path: &str, body: &Value) -> (u16, V
 
 /// Sends a request that must succeed.
 async fn done(server: &Router, method: &str, path: &str, body: &Value) -> Value {
-    let (code, answer) = ask(server, method, path, body).await;
+    let (code, answer) = send_request(server, method, path, body).await;
     assert!(code < 300, "{method} {path}: {answer}");
     answer
 }
@@ -69,7 +69,7 @@ async fn create(server: &Router, name: &str, spec: Value) -> Result<Value, Strin
         }
     }
     service["spec"].as_object_mut().unwrap().remove("nodePort");
-    match ask(server, "POST", ALL, &service).await {
+    match send_request(server, "POST", ALL, &service).await {
         (201, made) => Ok(made),
         (code, status) => Err(format!("{code} {}", status["message"].as_str().unwrap_or_default())),
     }

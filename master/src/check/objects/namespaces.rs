@@ -22,8 +22,9 @@ pub fn findings(world: &World) -> Vec<Finding> {
 
 /// The warning about Pod Security labels. This project's master stores them but does not enforce them.
 fn unguarded(world: &World) -> Option<Finding> {
-    let asks = |namespace: &&Namespace| !["", "privileged"].contains(&namespace.metadata.label(ENFORCE));
-    let asking: Vec<&Namespace> = world.lists.namespaces.iter().filter(asks).collect();
+    let requests_level =
+        |namespace: &&Namespace| !["", "privileged"].contains(&namespace.metadata.label(ENFORCE));
+    let asking: Vec<&Namespace> = world.lists.namespaces.iter().filter(requests_level).collect();
     let first = asking.first().filter(|_| world.version.is_own())?;
     let who = match asking.len() {
         1 => format!("{} asks", first.metadata.name),

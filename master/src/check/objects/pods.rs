@@ -64,8 +64,9 @@ fn waiting(world: &World, nodes: &HashSet<&str>, pod: &Pod) -> Option<Finding> {
         let remedy = format!("delete the pod, or let {node} join");
         return pending(format!("its node {node} does not exist"), remedy);
     }
-    let says = joined(&pod.status.reason, &pod.status.message);
-    let cause = if says.is_empty() { format!("{node} has not reported its status") } else { says };
+    let reason_text = joined(&pod.status.reason, &pod.status.message);
+    let cause =
+        if reason_text.is_empty() { format!("{node} has not reported its status") } else { reason_text };
     pending(cause, format!("see see its events, and the log of the kubelet on {node}: {}", describe(pod)))
 }
 

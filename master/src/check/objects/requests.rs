@@ -54,15 +54,18 @@ fn of_request(request: &CertificateSigningRequest, age: SignedDuration, nodes: &
         return Some(Finding::warning(subject, "is approved but not signed", remedy));
     }
     let who = &spec.username;
-    let asked = asked(&spec.request);
-    let node = asked.as_ref().filter(|_| signs_nodes).and_then(|asked| node::of_user(&asked.common_name));
-    let (cause, it) = match (node, &asked) {
+    let parsed_csr = parsed_csr(&spec.request);
+    let node = parsed_csr
+        .as_ref()
+        .filter(|_| signs_nodes)
+        .and_then(|parsed_csr| node::of_user(&parsed_csr.common_name));
+    let (cause, it) = match (node, &parsed_csr) {
         (Some(node), _) => {
             let cause = format!("{who} asks {signer} for node {node}{}", existing(node, nodes));
             (cause, format!("node {node} sent the request"))
         }
-        (None, Some(asked)) => {
-            let (name, groups) = (&asked.common_name, &asked.organizations);
+        (None, Some(parsed_csr)) => {
+            let (name, groups) = (&parsed_csr.common_name, &parsed_csr.organizations);
             let of = if groups.is_empty() {
                 "no groups (O)".to_owned()
             } else {
@@ -95,7 +98,7 @@ fn existing(node: &str, nodes: &[Node]) -> String {
 }
 
 /// Parses the CSR, which is PEM in base64. Only its contents become part of the certificate.
-fn asked(request: &str) -> Option<Request> {
+fn parsed_csr(request: &str) -> Option<Request> {
     let pem = STANDARD.decode(request).ok()?;
     Request::read(&pem).ok()
 }

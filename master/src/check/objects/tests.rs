@@ -33,7 +33,7 @@ fn world(lists: &Value) -> World {
 }
 
 /// The findings as lines; `!` marks problems.
-fn told(lists: &Value) -> Vec<String> {
+fn finding_lines(lists: &Value) -> Vec<String> {
     let mut report = Report::default();
     world(lists).judge(&mut report);
     let line = |finding: &Finding| {
@@ -73,7 +73,7 @@ fn container(state: Value, last: Value, restarts: i64) -> Value {
 }
 
 fn check(lists: Value, expected: &[&str]) {
-    assert_eq!(told(&lists), expected, "{lists:#}");
+    assert_eq!(finding_lines(&lists), expected, "{lists:#}");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn duplicate_and_missing_pod_cidrs_are_findings() {
         let nodes: Vec<Value> =
             names.zip(specs).map(|(name, spec)| node(name, &ready(), spec.clone())).collect();
         let leases: Vec<Value> = ["a", "b", "c"].map(|name| lease(name, JUST_NOW)).into();
-        told(&json!({"nodes": nodes, "leases": leases}))
+        finding_lines(&json!({"nodes": nodes, "leases": leases}))
     };
     let has = |ranges: &[&str]| json!({"podCIDR": ranges[0], "podCIDRs": ranges});
     assert_eq!(of(&[json!({}), json!({})]), [""; 0]);
@@ -217,7 +217,7 @@ fn unreachable_unhealthy_and_cordoned_nodes_are_findings() {
     let old = |version: &str| {
         let mut node = node("a", &ready(), json!({}));
         node["status"]["nodeInfo"]["kubeletVersion"] = version.into();
-        told(&json!({"nodes": [node]})).join("\n")
+        finding_lines(&json!({"nodes": [node]})).join("\n")
     };
     assert!(old("v1.37.1").contains("must not be newer"), "{}", old("v1.37.1"));
     assert!(old("v1.32.0").contains("at most 3 minor versions older"), "{}", old("v1.32.0"));
@@ -495,9 +495,9 @@ fn stored_webhooks_are_one_finding_and_each_missing_service_is_another() {
         "validatingwebhookconfigurations": [hooks("Fail", "gone"), hooks("Fail", "there")],
         "mutatingwebhookconfigurations": [hooks("Ignore", "gone")],
     });
-    let told = told(&lists);
+    let finding_lines = finding_lines(&lists);
     assert_eq!(
-        told,
+        finding_lines,
         [
             "ValidatingWebhookConfiguration h: the webhook w.x has no service: the service shop/gone does not exist",
             "MutatingWebhookConfiguration h: the webhook w.x has no service: the service shop/gone does not exist",
@@ -537,7 +537,7 @@ fn unreadable_resources_are_reported_and_not_guessed() {
     assert_eq!((findings[0].0, findings[0].1.severity), ("reading", Severity::Problem));
     assert!(findings[0].1.cause.contains("503"), "{findings:?}");
     assert!(findings[0].1.remedy.contains("ask again"), "{findings:?}");
-    assert!(!report.is_healthy(), "nobody knows");
+    assert!(!report.is_healthy(), "the state is unknown");
 }
 
 /// Arbitrary values, as a foreign server may send them.
@@ -582,6 +582,6 @@ proptest! {
             "webhooks": more, "subjects": more, "roleRef": more, "endpoints": more, "type": "Warning", "eventTime": NOW, "involvedObject": more,
         });
         let plural = ROWS[row].kind.plural.to_string();
-        told(&json!({plural: [object]}));
+        finding_lines(&json!({plural: [object]}));
     }
 }

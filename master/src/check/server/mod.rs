@@ -48,7 +48,7 @@ pub struct Answer {
 
 /// What the server reported about itself.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct Responses {
     /// The server's certificate with intermediates.
     pub chain: Vec<CertificateDer<'static>>,
     /// The response of `/livez`.
@@ -67,7 +67,7 @@ pub struct Heard {
 ///
 /// # Errors
 /// If the server could not be queried. The error is the reason.
-pub async fn knock(remote: &Remote<'_>) -> Result<Heard, Refusal> {
+pub async fn knock(remote: &Remote<'_>) -> Result<Responses, Refusal> {
     let unusable = |error: tower::BoxError| Refusal::Unusable(error.to_string());
     let address = remote.address().map_err(unusable)?;
     // In TLS 1.2 the server rejects a client certificate within the handshake, so the alert always arrives. In TLS 1.3
@@ -85,12 +85,12 @@ pub async fn knock(remote: &Remote<'_>) -> Result<Heard, Refusal> {
     tasks::supervise("connection to the API server", async { drop(connection.await) });
     let host = address.authority.as_str();
     let sent = Timestamp::now();
-    let (version, date) = ask(&mut sender, host, "/version").await?;
+    let (version, date) = fetch(&mut sender, host, "/version").await?;
     let clock = date.map(|date| Reading { date, sent, received: Timestamp::now() });
-    let (live, _) = ask(&mut sender, host, "/livez?verbose").await?;
-    let (ready, _) = ask(&mut sender, host, "/readyz?verbose").await?;
+    let (live, _) = fetch(&mut sender, host, "/livez?verbose").await?;
+    let (ready, _) = fetch(&mut sender, host, "/readyz?verbose").await?;
     let started = started(&mut sender, host).await;
-    Ok(Heard { chain, live, ready, version, clock, started })
+    Ok(Responses { chain, live, ready, version, clock, started })
 }
 
 async fn shake(
@@ -107,7 +107,7 @@ async fn shake(
 }
 
 /// The response, and its `Date` header.
-async fn ask(
+async fn fetch(
     sender: &mut SendRequest<Empty<Bytes>>,
     host: &str,
     path: &str,
@@ -132,8 +132,8 @@ async fn started(sender: &mut SendRequest<Empty<Bytes>>, host: &str) -> Option<T
 
 /// Reads the start time in the text of the metrics.
 fn began(metrics: &str) -> Option<Timestamp> {
-    let told = metrics.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "))?;
-    let seconds = told.split(' ').next()?.parse::<f64>().ok()?;
+    let start_time = metrics.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "))?;
+    let seconds = start_time.split(' ').next()?.parse::<f64>().ok()?;
     Timestamp::from_millisecond((seconds * 1000.0) as i64).ok()
 }
 

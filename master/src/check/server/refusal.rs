@@ -104,9 +104,9 @@ fn closed(way: &Way) -> Finding {
     let finding = |remedy: String| Finding::problem("master", format!("nothing listens at {server}"), remedy);
     match data_dir {
         Some(directory) if *runs => {
-            let told = advertised.map_or_else(String::new, |at| format!("; it advertises {at}"));
+            let advertised_text = advertised.map_or_else(String::new, |at| format!("; it advertises {at}"));
             finding(way.another()).because(format!(
-                "a master is running on {directory}, but not at the address in {file}{told}"
+                "a master is running on {directory}, but not at the address in {file}{advertised_text}"
             ))
         }
         Some(directory) => finding(format!(

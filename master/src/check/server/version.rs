@@ -29,8 +29,8 @@ impl Version {
             _ => {
                 let what = "the server is not a Kubernetes API server";
                 let remedy = "correct the address in the kubeconfig (`server:`)";
-                let said = format!("/version returns {} and no version", answer.code);
-                Err(Box::new(Finding::problem("master", what, remedy).because(said)))
+                let why = format!("/version returns {} and no version", answer.code);
+                Err(Box::new(Finding::problem("master", what, remedy).because(why)))
             }
         }
     }

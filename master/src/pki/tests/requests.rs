@@ -78,9 +78,9 @@ fn each_signer_issues_the_stock_usages() {
         (serving, "n1", nodes, &["DNS:n1"], SERVING, "subject common name"),
     ] {
         let checked = signer.check(&request(name, groups, names), usages);
-        let said = checked.err().unwrap_or_default();
-        let fits = if expected.is_empty() { said.is_empty() } else { said.contains(expected) };
-        assert!(fits, "{signer:?} {name} {groups:?} {names:?} {usages:?}: {said:?}");
+        let why = checked.err().unwrap_or_default();
+        let fits = if expected.is_empty() { why.is_empty() } else { why.contains(expected) };
+        assert!(fits, "{signer:?} {name} {groups:?} {names:?} {usages:?}: {why:?}");
     }
 }
 
@@ -89,14 +89,14 @@ fn signed_certificate_has_the_requested_names_and_usages() {
     let directory = whole();
     let pki = Pki::open(directory.path(), now()).unwrap();
     let names = ["DNS:n1.example", "IP:10.0.0.1", "IP:fd00::1"];
-    let asked = request("kubelet:n1", &["system:nodes"], &names);
-    let usages = Signer::NodeServing.check(&asked, SERVING).unwrap();
-    let chain = pki.issue(&asked, &usages, Some(3600), now()).unwrap();
+    let csr = request("kubelet:n1", &["system:nodes"], &names);
+    let usages = Signer::NodeServing.check(&csr, SERVING).unwrap();
+    let chain = pki.issue(&csr, &usages, Some(3600), now()).unwrap();
     let chain = read::certificates(chain.as_bytes()).unwrap();
     let (_, leaf) = X509Certificate::from_der(&chain[0]).unwrap();
-    assert_eq!(leaf.subject().as_raw(), asked.subject);
-    assert_eq!(leaf.public_key().raw, asked.spki);
-    assert_eq!(read::CertificateInfo::of(&chain[0]).unwrap().names, asked.names);
+    assert_eq!(leaf.subject().as_raw(), csr.subject);
+    assert_eq!(leaf.public_key().raw, csr.spki);
+    assert_eq!(read::CertificateInfo::of(&chain[0]).unwrap().names, csr.names);
     let usage = leaf.extended_key_usage().unwrap().unwrap().value;
     assert!(usage.server_auth && !usage.client_auth);
     let usage = leaf.key_usage().unwrap().unwrap().value;
@@ -112,7 +112,7 @@ fn signed_certificate_has_the_requested_names_and_usages() {
 fn requested_lifetimes_are_limited() {
     let year = Duration::from_secs(365 * 24 * 3600);
     let (minute, day) = (Duration::from_secs(60), Duration::from_secs(86_400));
-    for (asked, most, expected) in [
+    for (csr, most, expected) in [
         (None, year, year),
         (Some(600), year, Duration::from_secs(600)),
         (Some(1), year, Duration::from_secs(600)),
@@ -124,7 +124,7 @@ fn requested_lifetimes_are_limited() {
         (Some(1), minute, minute),
         (Some(7200), day, Duration::from_secs(7200)),
     ] {
-        assert_eq!(signer::life(asked, most), expected, "{asked:?} of {most:?}");
+        assert_eq!(signer::life(csr, most), expected, "{csr:?} of {most:?}");
     }
 }
 
@@ -136,8 +136,8 @@ fn short_lived_certificate_is_not_renewed_before_it_is_issued() {
     let pki = Pki::open(directory.path(), now()).unwrap();
     let pki = pki.with_lifetimes(Lifetimes { issued: short, serving: short });
     let at = now();
-    let asked = request("kubelet:n1", &["system:nodes"], &[]);
-    let issued = pki.issue(&asked, &[Usage::ClientAuth].into(), Some(600), at).unwrap();
+    let csr = request("kubelet:n1", &["system:nodes"], &[]);
+    let issued = pki.issue(&csr, &[Usage::ClientAuth].into(), Some(600), at).unwrap();
     let serving = pki.serving(&some_names(), at).unwrap();
     let issued = read::certificates(issued.as_bytes()).unwrap();
     for der in [&issued[0], &serving.chain[0]] {
@@ -159,8 +159,8 @@ fn short_lived_certificate_is_not_renewed_before_it_is_issued() {
 fn certificate_expires_no_later_than_its_ca() {
     let directory = tempfile::tempdir().unwrap();
     let pki = Pki::open(directory.path(), in_days(-3640)).unwrap();
-    let asked = request("jane", &[], &[]);
-    let chain = pki.issue(&asked, &[Usage::ClientAuth].into(), None, now()).unwrap();
+    let csr = request("jane", &[], &[]);
+    let chain = pki.issue(&csr, &[Usage::ClientAuth].into(), None, now()).unwrap();
     let lives = super::super::validities(chain.as_bytes()).unwrap();
     assert_eq!(lives[0].until, lives[1].until);
 }

@@ -73,10 +73,10 @@ impl ExtenderClient {
         let shown = format!("{}/{verb}", self.url);
         let lost = |why: &dyn std::fmt::Display| format!("Post {shown:?}: {why}");
         let question = serde_json::to_string(question).map_err(|error| lost(&error))?;
-        let asked = tokio::time::timeout(self.timeout, self.post(&shown, question)).await;
+        let outcome = tokio::time::timeout(self.timeout, self.post(&shown, question)).await;
         let late = format!("no answer within {:?}", self.timeout);
         let (status, answer) =
-            asked.map_err(|_| lost(&late))?.map_err(|error| lost(&root_cause(error.as_ref())))?;
+            outcome.map_err(|_| lost(&late))?.map_err(|error| lost(&root_cause(error.as_ref())))?;
         if status != StatusCode::OK {
             return Err(format!("failed {verb} with extender at URL {shown}, code {}", status.as_u16()));
         }

@@ -61,14 +61,16 @@ impl Extenders {
             let Some(verb) = extender.filter.as_deref().filter(|_| !left.is_empty()) else { continue };
             let answer = extender.client.call(verb, &payload.of(extender, &left)).await;
             match answer.and_then(|answer| wire::filter_result(&answer, extender.client.url(), &left)) {
-                Ok(said) => {
+                Ok(preempt_result) => {
                     let whys = |all: BTreeMap<String, String>, unresolvable: bool| {
                         all.into_iter().map(move |(node, words)| {
                             (node, Reason::Extender { message: words, unresolvable })
                         })
                     };
-                    refused.extend(whys(said.unresolvable, true).chain(whys(said.refused, false)));
-                    left = said.left;
+                    refused.extend(
+                        whys(preempt_result.unresolvable, true).chain(whys(preempt_result.refused, false)),
+                    );
+                    left = preempt_result.left;
                 }
                 Err(error) if extender.is_ignorable => log_ignored(extender, pod, &error),
                 Err(error) => return Err(error),
@@ -77,8 +79,8 @@ impl Extenders {
         let mut scores: HashMap<String, i64> = left.iter().map(|name| (name.clone(), 0)).collect();
         // A single node needs no scores.
         if left.len() > 1 {
-            let asked = concerned.iter().map(|extender| scores_of(extender, pod, &payload, &left));
-            for (name, score) in join_all(asked).await.into_iter().flatten() {
+            let requests = concerned.iter().map(|extender| scores_of(extender, pod, &payload, &left));
+            for (name, score) in join_all(requests).await.into_iter().flatten() {
                 if let Some(sum) = scores.get_mut(&name) {
                     *sum = sum.saturating_add(score);
                 }
@@ -262,7 +264,7 @@ mod tests {
         (node.to_owned(), PreemptionOffer { node: node.to_owned(), victims, violations: 0 })
     }
 
-    fn said(answer: &[(&str, &[&str])], is_ignorable: bool) -> Result<String, String> {
+    fn preempt_result(answer: &[(&str, &[&str])], is_ignorable: bool) -> Result<String, String> {
         let offers = HashMap::from([offer("a", &["1", "2"]), offer("b", &["3"])]);
         let one = |(node, uids): &(&str, &[&str])| {
             ((*node).to_owned(), (uids.iter().map(|uid| (*uid).to_owned()).collect(), 0))
@@ -281,14 +283,20 @@ mod tests {
 
     #[test]
     fn extender_victims_must_be_offered_on_their_node() {
-        assert_eq!(said(&[("a", &["2"]), ("b", &["3"])], false).unwrap(), "a 2, b 3");
-        assert_eq!(said(&[], false).unwrap(), "");
+        assert_eq!(preempt_result(&[("a", &["2"]), ("b", &["3"])], false).unwrap(), "a 2, b 3");
+        assert_eq!(preempt_result(&[], false).unwrap(), "");
         for answer in [&[("a", &["3"] as &[_])], &[("a", &["9"])], &[("c", &["1"])]] {
-            assert!(said(answer, false).unwrap_err().ends_with("which is not a candidate"), "{answer:?}");
+            assert!(
+                preempt_result(answer, false).unwrap_err().ends_with("which is not a candidate"),
+                "{answer:?}"
+            );
         }
         // A node without victims would always have the lowest cost.
-        let nobody: &[(&str, &[&str])] = &[("a", &[]), ("b", &["3"])];
-        assert_eq!(said(nobody, false).unwrap_err(), "expected at least one victim pod on node \"a\"");
-        assert_eq!(said(nobody, true).unwrap(), "b 3");
+        let no_victims: &[(&str, &[&str])] = &[("a", &[]), ("b", &["3"])];
+        assert_eq!(
+            preempt_result(no_victims, false).unwrap_err(),
+            "expected at least one victim pod on node \"a\""
+        );
+        assert_eq!(preempt_result(no_victims, true).unwrap(), "b 3");
     }
 }

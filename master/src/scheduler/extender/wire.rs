@@ -55,7 +55,7 @@ pub type MetaVictims = (Vec<String>, i64);
 ///
 /// # Errors
 /// If the response has an error, or names a node that is not in `asked`.
-pub fn filter_result(answer: &Value, url: &str, asked: &[String]) -> Result<FilterResult, String> {
+pub fn filter_result(answer: &Value, url: &str, candidates: &[String]) -> Result<FilterResult, String> {
     error_of(answer)?;
     let names: Vec<String> = match (field(answer, "nodeNames"), field(answer, "nodes")) {
         (Some(Value::Array(names)), _) => names.iter().map(|name| text(Some(name))).collect(),
@@ -65,10 +65,10 @@ pub fn filter_result(answer: &Value, url: &str, asked: &[String]) -> Result<Filt
         }
         _ => Vec::new(),
     };
-    let asked: HashSet<&String> = asked.iter().collect();
-    if let Some(stranger) = names.iter().find(|name| !asked.contains(name)) {
+    let candidates: HashSet<&String> = candidates.iter().collect();
+    if let Some(unknown) = names.iter().find(|name| !candidates.contains(name)) {
         return Err(format!(
-            "extender {url:?} claims a filtered node {stranger:?} which is not found in the input node list"
+            "extender {url:?} claims a filtered node {unknown:?} which is not found in the input node list"
         ));
     }
     let failed = |name: &str| {
@@ -129,10 +129,10 @@ pub fn victims(
 
 fn on_nodes(
     offers: &HashMap<String, PreemptionOffer>,
-    say: impl Fn(&Pod) -> Option<Value>,
+    encode: impl Fn(&Pod) -> Option<Value>,
 ) -> Map<String, Value> {
     let of = |offer: &PreemptionOffer| {
-        let pods: Vec<Value> = offer.victims.iter().filter_map(|victim| say(victim)).collect();
+        let pods: Vec<Value> = offer.victims.iter().filter_map(|victim| encode(victim)).collect();
         json!({"Pods": pods, "NumPDBViolations": offer.violations})
     };
     offers.iter().map(|(node, offer)| (node.clone(), of(offer))).collect()
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn extender_responses_are_parsed_in_any_case() {
-        let asked = names(&["a", "b", "c"]);
+        let candidates = names(&["a", "b", "c"]);
         let expected = FilterResult {
             left: names(&["a"]),
             refused: BTreeMap::from([("b".to_owned(), "no".to_owned())]),
@@ -219,10 +219,10 @@ mod tests {
             json!({"nodes": {"items": [{"metadata": {"name": "a"}}]}, "nodeNames": null, "failedNodes": failed,
                 "failedAndUnresolvableNodes": {"c": "never"}}),
         ] {
-            assert_eq!(filter_result(&answer, "u", &asked), Ok(expected.clone()), "{answer}");
+            assert_eq!(filter_result(&answer, "u", &candidates), Ok(expected.clone()), "{answer}");
         }
-        assert_eq!(filter_result(&json!({"error": "broken"}), "u", &asked), Err("broken".to_owned()));
-        assert!(filter_result(&json!({"nodeNames": ["x"]}), "u", &asked).unwrap_err().contains("\"x\""));
+        assert_eq!(filter_result(&json!({"error": "broken"}), "u", &candidates), Err("broken".to_owned()));
+        assert!(filter_result(&json!({"nodeNames": ["x"]}), "u", &candidates).unwrap_err().contains("\"x\""));
         let non_zero_requested = scores(&json!([{"Host": "a", "Score": 3}, {"host": "b", "score": 4}]));
         assert_eq!(non_zero_requested, Ok(vec![("a".to_owned(), 3), ("b".to_owned(), 4)]));
         assert!(scores(&json!({})).is_err());

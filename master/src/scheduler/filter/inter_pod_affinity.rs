@@ -30,9 +30,9 @@ impl<'a> InterPodAffinity<'a> {
         let counts_for_term = |term: &Arc<Term>| terms.counts_of(term).map(|counts_of| &counts_of.by_value);
         let required_affinity: Vec<_> =
             spec.required_affinity.iter().map(|term| (term.key.as_str(), counts_for_term(term))).collect();
-        let is_nobody = required_affinity.iter().all(|(_, found)| found.is_none_or(HashMap::is_empty));
+        let has_no_match = required_affinity.iter().all(|(_, found)| found.is_none_or(HashMap::is_empty));
         let is_first_pod =
-            is_nobody && spec.required_affinity.iter().all(|term| term.matches(pod, cluster.namespaces()));
+            has_no_match && spec.required_affinity.iter().all(|term| term.matches(pod, cluster.namespaces()));
         let required_anti_affinity = spec
             .required_anti_affinity
             .iter()

@@ -123,28 +123,28 @@ fn node_resources_fit(
     node: &Node,
     ignored: &[String],
 ) -> Option<Vec<Reason>> {
-    let (asked, has, used) = (&pod.spec.requests, &node.allocatable, &node_info.requested);
-    let is_short = |asked: i64, has: i64, used: i64| asked > 0 && asked > has - used;
+    let (request, has, used) = (&pod.spec.requests, &node.allocatable, &node_info.requested);
+    let is_short = |request: i64, has: i64, used: i64| request > 0 && request > has - used;
     let common = [
-        ("cpu", asked.cpu_milli, has.cpu_milli, used.cpu_milli),
-        ("memory", asked.memory, has.memory, used.memory),
-        ("ephemeral-storage", asked.ephemeral_storage, has.ephemeral_storage, used.ephemeral_storage),
+        ("cpu", request.cpu_milli, has.cpu_milli, used.cpu_milli),
+        ("memory", request.memory, has.memory, used.memory),
+        ("ephemeral-storage", request.ephemeral_storage, has.ephemeral_storage, used.ephemeral_storage),
     ];
     let scalar = || {
-        let counted = asked.scalar.iter().filter(|(name, _)| !ignored.contains(name));
-        counted.map(|(name, asked)| (name.as_str(), *asked, has.scalar(name), used.scalar(name)))
+        let counted = request.scalar.iter().filter(|(name, _)| !ignored.contains(name));
+        counted.map(|(name, request)| (name.as_str(), *request, has.scalar(name), used.scalar(name)))
     };
     let is_full = node_info.pod_count + 1 > node.allowed_pods;
-    let mut fits = !is_full && !common.iter().any(|(_, asked, has, used)| is_short(*asked, *has, *used));
-    fits &= scalar().all(|(_, asked, has, used)| !is_short(asked, has, used));
+    let mut fits = !is_full && !common.iter().any(|(_, request, has, used)| is_short(*request, *has, *used));
+    fits &= scalar().all(|(_, request, has, used)| !is_short(request, has, used));
     if fits {
         return None;
     }
     let short =
-        common.into_iter().chain(scalar()).filter(|(_, asked, has, used)| is_short(*asked, *has, *used));
-    let short = short.map(|(name, asked, has, _)| Reason::InsufficientResource {
+        common.into_iter().chain(scalar()).filter(|(_, request, has, used)| is_short(*request, *has, *used));
+    let short = short.map(|(name, request, has, _)| Reason::InsufficientResource {
         name: name.to_owned(),
-        unresolvable: asked > has,
+        unresolvable: request > has,
     });
     Some(is_full.then_some(Reason::TooManyPods).into_iter().chain(short).collect())
 }

@@ -11,7 +11,7 @@ use crate::scheduler::node::{Node, NodeInfo};
 use crate::scheduler::pod::Pod;
 
 /// The message of every node, in order.
-fn said(cluster: &mut Cluster, pod: &Pod) -> Vec<String> {
+fn reasons(cluster: &mut Cluster, pod: &Pod) -> Vec<String> {
     cluster.count_terms_of(pod);
     let prepared = PreFilterState::of(cluster, pod);
     let words = |node_info: &NodeInfo, node: &Node| match prepared.filter(node_info, node) {
@@ -22,7 +22,7 @@ fn said(cluster: &mut Cluster, pod: &Pod) -> Vec<String> {
 }
 
 fn check(cluster: &mut Cluster, pod: &Pod, expected: [&str; 3]) {
-    assert_eq!(said(cluster, pod), expected, "{pod:?}");
+    assert_eq!(reasons(cluster, pod), expected, "{pod:?}");
 }
 
 const OK: [&str; 3] = ["-", "-", "-"];
@@ -188,16 +188,16 @@ fn pod_affinity_and_anti_affinity_filter_nodes() {
 fn affinity_selects_pods_by_namespace_labels() {
     let term = json!({"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "zone",
         "namespaceSelector": {"matchLabels": {"team": "two"}}});
-    let asks = pod(
+    let requesting = pod(
         "p",
         json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}),
     );
     let mut cluster = three_nodes();
     put(&mut cluster, pod_with("db", json!({}), json!({"app": "db"}), json!({})), "a");
-    check(&mut cluster, &asks, OK);
+    check(&mut cluster, &requesting, OK);
     cluster.put_namespace("default", Some([("team", "two")].into_iter().collect()));
     let close = "node(s) didn't match pod anti-affinity rules";
-    check(&mut cluster, &asks, [close, close, "-"]);
+    check(&mut cluster, &requesting, [close, close, "-"]);
 }
 
 #[test]

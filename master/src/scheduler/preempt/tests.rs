@@ -46,7 +46,7 @@ fn room(cluster: &mut Cluster, pod: &Pod, budgets: &[Budget]) -> Option<Preempti
 }
 
 /// The node and its victims, or the message.
-fn said(cluster: &mut Cluster, pod: &Pod, budgets: &[Budget]) -> String {
+fn preemption_message(cluster: &mut Cluster, pod: &Pod, budgets: &[Budget]) -> String {
     match room(cluster, pod, budgets) {
         None => "it fits".to_owned(),
         Some(PreemptionResult::Victims(Candidate { node, victims, violations })) => {
@@ -111,7 +111,7 @@ fn preemption_selects_the_fewest_victims_of_lowest_priority() {
     ];
     for (pods, expected) in cases {
         let pods: Vec<(&str, &Pod)> = pods.iter().map(|(node, pod)| (*node, pod)).collect();
-        assert_eq!(said(&mut with(&pods), &high, &[]), *expected, "{pods:?}");
+        assert_eq!(preemption_message(&mut with(&pods), &high, &[]), *expected, "{pods:?}");
     }
 }
 
@@ -120,17 +120,20 @@ fn preemption_avoids_budget_violations_if_possible() {
     let (high, web, db) = (plain("high", 100, "3"), plain("web", 1, "4"), plain("db", 50, "4"));
     let full = plain("full", 100, "4");
     let mut cluster = with(&[("a", &web), ("b", &db), ("c", &full)]);
-    assert_eq!(said(&mut cluster, &high, &[]), "a: web");
-    assert_eq!(said(&mut cluster, &high, &[budget("web", 1)]), "a: web");
-    assert_eq!(said(&mut cluster, &high, &[budget("web", 0)]), "b: db");
-    assert_eq!(said(&mut cluster, &high, &[budget("web", 0), budget("db", 0)]), "a: web, 1 broken");
+    assert_eq!(preemption_message(&mut cluster, &high, &[]), "a: web");
+    assert_eq!(preemption_message(&mut cluster, &high, &[budget("web", 1)]), "a: web");
+    assert_eq!(preemption_message(&mut cluster, &high, &[budget("web", 0)]), "b: db");
+    assert_eq!(
+        preemption_message(&mut cluster, &high, &[budget("web", 0), budget("db", 0)]),
+        "a: web, 1 broken"
+    );
     // On one node, pods without a PDB violation are evicted first, whatever their priority.
     let (one, two) = (plain("web-1", 1, "2"), plain("db-1", 50, "2"));
     let mut cluster =
         with(&[("a", &one), ("a", &two), ("b", &full), ("c", &Pod { uid: "c".into(), ..full.clone() })]);
     let half = plain("half", 100, "2");
-    assert_eq!(said(&mut cluster, &half, &[]), "a: web-1");
-    assert_eq!(said(&mut cluster, &half, &[budget("web", 0)]), "a: db-1");
+    assert_eq!(preemption_message(&mut cluster, &half, &[]), "a: web-1");
+    assert_eq!(preemption_message(&mut cluster, &half, &[budget("web", 0)]), "a: db-1");
 }
 
 #[test]
@@ -139,17 +142,17 @@ fn preemption_skips_nodes_where_it_does_not_help() {
     let never = of("never", 100, "3", json!({"preemptionPolicy": "Never"}));
     let low = |name: &str| plain(name, 1, "4");
     let mut cluster = with(&[("a", &low("1")), ("b", &low("2")), ("c", &low("3"))]);
-    assert_eq!(said(&mut cluster, &never, &[]), "not eligible due to preemptionPolicy=Never.");
+    assert_eq!(preemption_message(&mut cluster, &never, &[]), "not eligible due to preemptionPolicy=Never.");
     let same = format!("{none} 3 No preemption victims found for incoming pod.");
-    assert_eq!(said(&mut cluster, &plain("same", 1, "3"), &[]), same);
+    assert_eq!(preemption_message(&mut cluster, &plain("same", 1, "3"), &[]), same);
     let elsewhere = of("elsewhere", 100, "3", json!({"nodeSelector": {"zone": "z"}}));
     let not_helpful = format!("{none} 3 Preemption is not helpful for scheduling.");
-    assert_eq!(said(&mut cluster, &elsewhere, &[]), not_helpful);
+    assert_eq!(preemption_message(&mut cluster, &elsewhere, &[]), not_helpful);
     for name in ["a", "b"] {
         let taint = json!({"taints": [{"key": "k", "effect": "NoSchedule"}]});
         cluster.put_node(node_with(name, "x", taint));
     }
-    assert_eq!(said(&mut cluster, &plain("high", 100, "3"), &[]), "c: 3");
+    assert_eq!(preemption_message(&mut cluster, &plain("high", 100, "3"), &[]), "c: 3");
     // A pod of higher priority uses most of it.
     let mut cluster = with(&[
         ("a", &plain("1", 200, "3")),
@@ -158,7 +161,7 @@ fn preemption_skips_nodes_where_it_does_not_help() {
         ("c", &plain("4", 200, "4")),
     ]);
     let still = format!("{none} 1 Insufficient cpu, 2 No preemption victims found for incoming pod.");
-    assert_eq!(said(&mut cluster, &plain("high", 100, "3"), &[]), still);
+    assert_eq!(preemption_message(&mut cluster, &plain("high", 100, "3"), &[]), still);
 }
 
 #[test]
@@ -170,13 +173,13 @@ fn preemption_selects_no_mirror_pods() {
     };
     let mut cluster = with(&[("a", &mirror("1", "4")), ("b", &mirror("2", "4")), ("c", &mirror("3", "2"))]);
     assert_eq!(cluster.lowest_priority(), None);
-    let nobody = "0/3 nodes are available: 3 No preemption victims found for incoming pod.";
-    assert_eq!(said(&mut cluster, &plain("high", 100, "3"), &[]), nobody);
+    let no_victims = "0/3 nodes are available: 3 No preemption victims found for incoming pod.";
+    assert_eq!(preemption_message(&mut cluster, &plain("high", 100, "3"), &[]), no_victims);
     put(&mut cluster, plain("low", 1, "2"), "c");
-    assert_eq!(said(&mut cluster, &plain("half", 100, "2"), &[]), "c: low");
+    assert_eq!(preemption_message(&mut cluster, &plain("half", 100, "2"), &[]), "c: low");
     let still =
         "0/3 nodes are available: 1 Insufficient cpu, 2 No preemption victims found for incoming pod.";
-    assert_eq!(said(&mut cluster, &plain("high", 100, "3"), &[]), still);
+    assert_eq!(preemption_message(&mut cluster, &plain("high", 100, "3"), &[]), still);
 }
 
 #[test]
@@ -185,11 +188,14 @@ fn preemption_selects_pods_with_conflicting_anti_affinity() {
     let (web, other, kept) = (plain("web", 1, "1"), plain("other", 1, "1"), plain("web-kept", 200, "1"));
     let mut cluster = with(&[("a", &web), ("a", &other), ("c", &kept)]);
     // In zone x the conflicting pod is on another node, which preemption on `b` cannot resolve.
-    assert_eq!(said(&mut cluster, &of("high", 100, "1", required_anti_affinity), &[]), "a: web");
+    assert_eq!(
+        preemption_message(&mut cluster, &of("high", 100, "1", required_anti_affinity), &[]),
+        "a: web"
+    );
     let repels = of("repels", 1, "1", required_affinity("podAntiAffinity", "high", "kubernetes.io/hostname"));
     let full = |name: &str| plain(name, 200, "4");
     let mut cluster = with(&[("a", &repels), ("b", &full("1")), ("c", &full("2"))]);
-    assert_eq!(said(&mut cluster, &plain("high", 100, "1"), &[]), "a: repels");
+    assert_eq!(preemption_message(&mut cluster, &plain("high", 100, "1"), &[]), "a: repels");
 }
 
 #[test]
@@ -197,12 +203,12 @@ fn nominated_node_is_reserved_for_its_preemptor() {
     let (low, full) = (plain("low", 1, "4"), plain("full", 200, "4"));
     let mut cluster = with(&[("a", &low), ("b", &full), ("c", &Pod { uid: "c".into(), ..full.clone() })]);
     let high = Arc::new(plain("high", 100, "3"));
-    assert_eq!(said(&mut cluster, &high, &[]), "a: low");
+    assert_eq!(preemption_message(&mut cluster, &high, &[]), "a: low");
     cluster.nominated_pods_mut().nominate(high.clone(), "a");
     // For pods of the same priority the nomination counts.
     let none = "0/3 nodes are available: 1 Insufficient cpu, 2 No preemption victims found for incoming pod.";
-    assert_eq!(said(&mut cluster, &plain("as-high", 100, "3"), &[]), none);
-    assert_eq!(said(&mut cluster, &plain("higher", 101, "3"), &[]), "a: low");
+    assert_eq!(preemption_message(&mut cluster, &plain("as-high", 100, "3"), &[]), none);
+    assert_eq!(preemption_message(&mut cluster, &plain("higher", 101, "3"), &[]), "a: low");
     assert_eq!(cluster.nominated_pods().less_important_on(&plain("higher", 101, "3"), "a").len(), 1);
     // While a victim is terminating, no further pod is preempted.
     let going = Pod { is_preempted: true, ..of("low", 1, "4", json!({})) };
@@ -210,28 +216,28 @@ fn nominated_node_is_reserved_for_its_preemptor() {
     Arc::make_mut(&mut ending.spec).is_terminating = true;
     put(&mut cluster, ending, "a");
     assert_eq!(
-        said(&mut cluster, &high, &[]),
+        preemption_message(&mut cluster, &high, &[]),
         "not eligible due to a terminating pod on the nominated node."
     );
     cluster.remove_pod("low");
-    assert_ne!(said(&mut cluster, &plain("later", 1, "2"), &[]), "it fits");
-    assert_eq!(said(&mut cluster, &plain("small", 1, "1"), &[]), "it fits");
-    assert_eq!(said(&mut cluster, &high, &[]), "it fits");
+    assert_ne!(preemption_message(&mut cluster, &plain("later", 1, "2"), &[]), "it fits");
+    assert_eq!(preemption_message(&mut cluster, &plain("small", 1, "1"), &[]), "it fits");
+    assert_eq!(preemption_message(&mut cluster, &high, &[]), "it fits");
     cluster.nominated_pods_mut().remove("high");
-    assert_eq!(said(&mut cluster, &plain("later", 1, "2"), &[]), "it fits");
+    assert_eq!(preemption_message(&mut cluster, &plain("later", 1, "2"), &[]), "it fits");
 }
 
 #[test]
 fn nomination_of_the_server_replaces_the_local_one() {
     let mut nominated_pods = crate::scheduler::nominated_pods::NominatedPods::default();
-    let says = |node: &str| Arc::new(Pod { nominated_node: node.to_owned(), ..plain("p", 1, "1") });
-    nominated_pods.nominate(says(""), "a");
-    nominated_pods.update(&says(""));
+    let nominated = |node: &str| Arc::new(Pod { nominated_node: node.to_owned(), ..plain("p", 1, "1") });
+    nominated_pods.nominate(nominated(""), "a");
+    nominated_pods.update(&nominated(""));
     assert_eq!(nominated_pods.node_for("p"), Some("a"), "the server does not know yet");
-    nominated_pods.update(&says("a"));
-    nominated_pods.update(&says("b"));
+    nominated_pods.update(&nominated("a"));
+    nominated_pods.update(&nominated("b"));
     assert_eq!(nominated_pods.node_for("p"), Some("b"));
-    nominated_pods.update(&says(""));
+    nominated_pods.update(&nominated(""));
     assert_eq!(nominated_pods.node_for("p"), None);
 }
 

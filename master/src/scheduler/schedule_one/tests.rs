@@ -28,22 +28,22 @@ fn words(cluster: &mut Cluster, pod: &Pod) -> String {
 #[test]
 fn unschedulable_pod_gets_the_stock_message() {
     let mut cluster = three_nodes();
-    let asks = |cpu: &str| pod_with("p", json!({"cpu": cpu}), json!({}), json!({}));
+    let requesting = |cpu: &str| pod_with("p", json!({"cpu": cpu}), json!({}), json!({}));
     put(&mut cluster, pod_with("1", json!({"cpu": "2"}), json!({}), json!({})), "a");
     cluster.put_node(node_with("b", "x", json!({"taints": [{"key": "k", "effect": "NoSchedule"}]})));
     cluster.put_node(node_with("c", "y", json!({"unschedulable": true})));
     assert_eq!(
-        words(&mut cluster, &asks("3")),
+        words(&mut cluster, &requesting("3")),
         "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint {k: }, 1 node(s) were unschedulable. \
          preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for \
          scheduling."
     );
     assert_eq!(
-        words(&mut three_nodes(), &asks("5")),
+        words(&mut three_nodes(), &requesting("5")),
         "0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available: 3 Preemption is not helpful for \
          scheduling."
     );
-    assert_eq!(words(&mut Cluster::default(), &asks("1")), "no nodes available to schedule pods");
+    assert_eq!(words(&mut Cluster::default(), &requesting("1")), "no nodes available to schedule pods");
 }
 
 #[test]
@@ -55,9 +55,12 @@ fn fit_error_groups_the_nodes_outside_match_fields() {
     };
     let names = |names: &[&str]| json!({"key": "metadata.name", "operator": "In", "values": names});
     let one = |name: &str| json!([{"matchFields": [names(&["a", name]), names(&[name])]}]);
-    let said = words(&mut cluster, &of(json!({"cpu": "5"}), one("b")));
+    let fit_message = words(&mut cluster, &of(json!({"cpu": "5"}), one("b")));
     let reason = "1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity].";
-    assert!(said.starts_with(&format!("0/3 nodes are available: {reason} preemption: ")), "{said}");
+    assert!(
+        fit_message.starts_with(&format!("0/3 nodes are available: {reason} preemption: ")),
+        "{fit_message}"
+    );
     let mut rotation = Rotation::default();
     assert_eq!(
         placed(&mut cluster, &of(json!({}), one("b")), &mut rotation),
@@ -75,8 +78,8 @@ fn fit_error_groups_the_nodes_outside_match_fields() {
             "3 node(s) didn't match Pod's node affinity/selector",
         ),
     ] {
-        let said = words(&mut cluster, &of(json!({}), terms));
-        assert!(said.starts_with(&format!("0/3 nodes are available: {expected}.")), "{said}");
+        let fit_message = words(&mut cluster, &of(json!({}), terms));
+        assert!(fit_message.starts_with(&format!("0/3 nodes are available: {expected}.")), "{fit_message}");
     }
 }
 
@@ -164,11 +167,11 @@ proptest! {
             let requests = json!({"cpu": format!("{cpu}m"), "memory": format!("{memory}Mi")});
             let app = if is_web { "web" } else { "db" };
             let pod = pod_with(&format!("p{count:02}"), requests, json!({"app": app}), json!({}));
-            let asked = pod.spec.requests.clone();
+            let pod_requests = pod.spec.requests.clone();
             let fits = cluster.nodes().any(|(_, node_info, node)| {
                 node_info.pod_count < node.allowed_pods
-                    && node_info.requested.cpu_milli + asked.cpu_milli <= node.allocatable.cpu_milli
-                    && node_info.requested.memory + asked.memory <= node.allocatable.memory
+                    && node_info.requested.cpu_milli + pod_requests.cpu_milli <= node.allocatable.cpu_milli
+                    && node_info.requested.memory + pod_requests.memory <= node.allocatable.memory
             });
             match placed(&mut cluster, &pod, &mut rotation) {
                 ScheduleResult::Node(node) => {

@@ -20,10 +20,12 @@ pub(super) fn most_allocated(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> 
 fn shares(cluster: &Cluster, pod: &Pod, nodes: &[NodeId], counts: fn(i64, i64) -> i64) -> Vec<i64> {
     let score = |id: &NodeId| {
         let Some((node_info, node)) = cluster.node(*id) else { return 0 };
-        let (has, used, asked) =
+        let (has, used, pod_requests) =
             (&node.allocatable, &node_info.non_zero_requested, &pod.spec.non_zero_requested);
-        let parts =
-            [(has.cpu_milli, used.cpu_milli + asked.cpu_milli), (has.memory, used.memory + asked.memory)];
+        let parts = [
+            (has.cpu_milli, used.cpu_milli + pod_requests.cpu_milli),
+            (has.memory, used.memory + pod_requests.memory),
+        ];
         let (mut sum, mut count) = (0, 0);
         for (has, taken) in parts.into_iter().filter(|(has, _)| *has > 0) {
             let part = counts(has, taken);
@@ -37,8 +39,8 @@ fn shares(cluster: &Cluster, pod: &Pod, nodes: &[NodeId], counts: fn(i64, i64) -
 
 /// NodeResourcesBalancedAllocation: scores how close the used shares of CPU and memory are.
 pub(super) fn balanced(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Vec<i64>> {
-    let asked = &pod.spec.requests;
-    if *asked == Resource::default() {
+    let pod_requests = &pod.spec.requests;
+    if *pod_requests == Resource::default() {
         return None;
     }
     let score = |id: &NodeId| {
@@ -47,8 +49,8 @@ pub(super) fn balanced(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option
         if has.cpu_milli == 0 || has.memory == 0 {
             return MAX_SCORE;
         }
-        let cpu = share(used.cpu_milli + asked.cpu_milli, has.cpu_milli);
-        let memory = share(used.memory + asked.memory, has.memory);
+        let cpu = share(used.cpu_milli + pod_requests.cpu_milli, has.cpu_milli);
+        let memory = share(used.memory + pod_requests.memory, has.memory);
         let required_anti_affinity = (cpu - memory).abs() / 2.0;
         truncate((1.0 - required_anti_affinity) * MAX_SCORE as f64)
     };

@@ -27,10 +27,10 @@ fn resource_scores_follow_free_resources_and_balance() {
     let mut cluster = three_nodes();
     put(&mut cluster, asking("1", json!({"cpu": "2", "memory": "4Gi"})), "a");
     put(&mut cluster, asking("2", json!({"cpu": "2", "memory": "1Gi"})), "b");
-    let asks = asking("p", json!({"cpu": "1", "memory": "2Gi"}));
-    check(node_resources::least_allocated, &mut cluster, &asks, Some([25, 43, 75]));
-    check(node_resources::most_allocated, &mut cluster, &asks, Some([75, 56, 25]));
-    check(node_resources::balanced, &mut cluster, &asks, Some([100, 81, 100]));
+    let requesting = asking("p", json!({"cpu": "1", "memory": "2Gi"}));
+    check(node_resources::least_allocated, &mut cluster, &requesting, Some([25, 43, 75]));
+    check(node_resources::most_allocated, &mut cluster, &requesting, Some([75, 56, 25]));
+    check(node_resources::balanced, &mut cluster, &requesting, Some([100, 81, 100]));
     check(node_resources::balanced, &mut cluster, &asking("p", json!({})), None);
     // A container without requests counts as 100m of 4 cores and 200Mi of 8Gi.
     check(node_resources::least_allocated, &mut three_nodes(), &asking("p", json!({})), Some([97, 97, 97]));

@@ -78,9 +78,9 @@ fn status_updates_of_bound_pods_requeue_no_pod() {
     state.put_pod(pod("there", json!({"nodeName": "a"})), now);
     state.put_pod(pod("p", required_affinity("podAffinity", "none", "zone")), now);
     assert!(decided(&mut state, now).contains("didn't match pod affinity rules"));
-    let mut told = pod("there", json!({"nodeName": "a"}));
-    told.resource_version = "2".to_owned();
-    state.put_pod(told, now);
+    let mut updated = pod("there", json!({"nodeName": "a"}));
+    updated.resource_version = "2".to_owned();
+    state.put_pod(updated, now);
     assert_eq!(decided(&mut state, now + SECOND), "nothing");
     state.put_pod(pod_with("new", json!({}), json!({"app": "none"}), json!({"nodeName": "a"})), now);
     assert_eq!(decided(&mut state, now + SECOND), "p on a");
@@ -136,8 +136,8 @@ fn preemptor_stays_nominated_until_its_victims_are_gone() {
     // A pod of higher priority arrives and takes over the nomination.
     state.put_pod(of("high", 9, ""), now);
     assert_eq!(decided(&mut state, now), format!("high: {none} a of low, not mid"));
-    let nobody = "preemption: 0/1 nodes are available: 1 Insufficient cpu.";
-    assert_eq!(decided(&mut state, now + SECOND), format!("mid: {none} {nobody}"));
+    let no_victims = "preemption: 0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(decided(&mut state, now + SECOND), format!("mid: {none} {no_victims}"));
     state.remove_pod("low", now + SECOND);
     assert_eq!(decided(&mut state, now + SECOND), "high on a");
     state.remove_pod("high", now + SECOND);
@@ -187,7 +187,7 @@ fn each_profile_scores_with_its_own_strategy() {
 }
 
 /// The pod that extenders handle, and its feasible nodes.
-fn asked(state: &mut State, now: Instant) -> (Arc<Pod>, FeasibleNodes) {
+fn extender_request(state: &mut State, now: Instant) -> (Arc<Pod>, FeasibleNodes) {
     match state.next(now) {
         Ok(Decision::AskExtenders { pod, feasible }) => (pod, feasible),
         other => panic!("{other:?}"),
@@ -224,8 +224,8 @@ fn extenders_select_among_feasible_nodes() {
     let mut state = with_extender(now);
     state.put_pod(gpu("p", json!({})), now);
     state.put_pod(gpu("q", json!({})), now);
-    let (first, feasible) = asked(&mut state, now);
-    let (second, others) = asked(&mut state, now);
+    let (first, feasible) = extender_request(&mut state, now);
+    let (second, others) = extender_request(&mut state, now);
     assert_eq!((feasible.nodes.len(), others.nodes.len()), (2, 2));
     // Pods without extenders continue.
     state.put_pod(pod("free", json!({})), now);
@@ -241,12 +241,12 @@ fn extenders_select_among_feasible_nodes() {
     state.put_pod(gpu("gone", json!({})), now);
     state.remove_node("a", now);
     state.put_node(node("c", "x"), now);
-    let (gone, feasible) = asked(&mut state, now);
+    let (gone, feasible) = extender_request(&mut state, now);
     state.remove_pod("gone", now);
     assert!(state.extenders_answered(&gone, feasible, verdict(&[("c", 0)], &[]), now).is_none());
     // The remaining nodes are taken: the pod is retried at once.
     state.put_pod(gpu("late", json!({})), now);
-    let (late, feasible) = asked(&mut state, now);
+    let (late, feasible) = extender_request(&mut state, now);
     state.put_pod(gpu("quick", json!({"nodeName": "c"})), now);
     assert!(state.extenders_answered(&late, feasible, verdict(&[("c", 0)], &[]), now).is_none());
     assert!(decided(&mut state, now).contains("2 Insufficient example.com/gpu"));
@@ -258,14 +258,14 @@ fn unschedulable_message_counts_the_nodes_that_extenders_reject() {
     let mut state = with_extender(now);
     state.put_pod(gpu("p", json!({"priority": 9})), now);
     state.put_pod(pod("low", json!({"nodeName": "a"})), now);
-    let (first, feasible) = asked(&mut state, now);
+    let (first, feasible) = extender_request(&mut state, now);
     let refused = state.extenders_answered(&first, feasible, verdict(&[], &["a", "b"]), now);
     let Some(Decision::Unschedulable { words, reason, .. }) = refused else { panic!("{refused:?}") };
     assert!(words.starts_with("0/2 nodes are available: 2 no. preemption: "), "{words}");
     assert_eq!(reason, UNSCHEDULABLE);
     // Any event may help.
     state.put_pod(pod("new", json!({"nodeName": "a"})), now);
-    let (first, feasible) = asked(&mut state, now + SECOND);
+    let (first, feasible) = extender_request(&mut state, now + SECOND);
     let refused = state.extenders_answered(&first, feasible, Err("he is not there".to_owned()), now + SECOND);
     let Some(Decision::Unschedulable { words, reason, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!((words.as_str(), reason), ("he is not there", SCHEDULER_ERROR));
@@ -285,7 +285,7 @@ fn unschedulable_message_counts_the_nodes_that_extenders_reject() {
     let room = state.next(now + SECOND * 3600);
     let Ok(Decision::AskPreemption { pod, fit_error, .. }) = room else { panic!("{room:?}") };
     let changes_nothing = state.next(now + SECOND * 7200).is_err();
-    assert!(changes_nothing, "nobody looks at it while it is asked about");
+    assert!(changes_nothing, "the pod is not considered during the extender call");
     let over = state.preemption_answered(pod, &fit_error, Ok(Vec::new()), now);
     let Some(Decision::Unschedulable { words, nomination: Nomination::Cleared, .. }) = over else {
         panic!("{over:?}")
@@ -300,13 +300,13 @@ fn scheduler_limits_pods_at_extenders() {
     for count in 0..=MAX_AT_EXTENDERS {
         state.put_pod(gpu(&format!("p{count}"), json!({})), now);
     }
-    let mut under_way: Vec<_> = (0..MAX_AT_EXTENDERS).map(|_| asked(&mut state, now)).collect();
+    let mut under_way: Vec<_> = (0..MAX_AT_EXTENDERS).map(|_| extender_request(&mut state, now)).collect();
     assert_eq!(decided(&mut state, now), "nothing");
     state.put_pod(pod("free", json!({})), now);
     assert!(decided(&mut state, now).starts_with("free on "));
     let (first, feasible) = under_way.remove(0);
     assert!(state.extenders_answered(&first, feasible, verdict(&[("a", 0)], &[]), now).is_some());
-    assert_eq!(asked(&mut state, now).0.name, format!("p{MAX_AT_EXTENDERS}"));
+    assert_eq!(extender_request(&mut state, now).0.name, format!("p{MAX_AT_EXTENDERS}"));
 }
 
 /// The decision after the extender's verdict, or the message if the pod is unschedulable.
@@ -314,10 +314,10 @@ fn after(
     state: &mut State,
     pod: &Pod,
     feasible: FeasibleNodes,
-    said: Result<Verdict, String>,
+    verdict_result: Result<Verdict, String>,
     now: Instant,
 ) -> String {
-    match state.extenders_answered(pod, feasible, said, now) {
+    match state.extenders_answered(pod, feasible, verdict_result, now) {
         Some(Decision::Bind { node, .. }) => format!("on {node}"),
         Some(Decision::Unschedulable { words, .. }) => words,
         other => panic!("{other:?}"),
@@ -335,13 +335,13 @@ fn pod_rejected_on_its_nominated_node_tries_other_nodes() {
         let mut nominated_node = gpu(name, json!({}));
         nominated_node.nominated_node = "a".to_owned();
         state.put_pod(nominated_node, now);
-        let (pod, feasible) = asked(&mut state, now);
+        let (pod, feasible) = extender_request(&mut state, now);
         assert_eq!(feasible.nodes, ["a"]);
         let again = state.extenders_answered(&pod, feasible, verdict(&[], &["a"]), now);
         let Some(Decision::AskExtenders { feasible, .. }) = again else { panic!("{again:?}") };
         assert_eq!(feasible.nodes.first().unwrap(), "a");
-        let said = after(&mut state, &pod, feasible, verdict(left, &["a"]), now);
-        assert!(said.starts_with(expected), "{said}");
+        let verdict_result = after(&mut state, &pod, feasible, verdict(left, &["a"]), now);
+        assert!(verdict_result.starts_with(expected), "{verdict_result}");
     }
 }
 
@@ -352,11 +352,12 @@ fn extender_response_applies_only_to_the_requested_nodes() {
     let on_a = json!({"priority": 9, "nodeSelector": {"kubernetes.io/hostname": "a"}});
     state.put_pod(pod("low", json!({"nodeName": "a"})), now);
     state.put_pod(gpu("p", on_a), now);
-    let (first, feasible) = asked(&mut state, now);
-    let mut said = verdict(&[], &["a", "b", "c", "a"]).unwrap();
-    said.refused
+    let (first, feasible) = extender_request(&mut state, now);
+    let mut verdict_result = verdict(&[], &["a", "b", "c", "a"]).unwrap();
+    verdict_result
+        .refused
         .insert(1, ("a".to_owned(), Reason::Extender { message: "never".to_owned(), unresolvable: true }));
-    let words = after(&mut state, &first, feasible, Ok(said), now);
+    let words = after(&mut state, &first, feasible, Ok(verdict_result), now);
     let why = "0/2 nodes are available: 1 never, 1 node(s) didn't match Pod's node affinity/selector.";
     let room = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
     assert_eq!(words, format!("{why} {room}"));
@@ -367,11 +368,11 @@ fn pod_rejected_by_an_extender_without_reasons_is_retried_after_any_event() {
     let now = Instant::now();
     let mut state = with_extender(now);
     state.put_pod(gpu("p", json!({})), now);
-    let (first, feasible) = asked(&mut state, now);
+    let (first, feasible) = extender_request(&mut state, now);
     let words = after(&mut state, &first, feasible, verdict(&[], &[]), now);
     assert!(words.starts_with("0/2 nodes are available. preemption: "), "{words}");
     state.put_pod(pod("new", json!({"nodeName": "a"})), now);
-    assert_eq!(asked(&mut state, now + SECOND).0.name, "p");
+    assert_eq!(extender_request(&mut state, now + SECOND).0.name, "p");
 }
 
 #[test]
@@ -381,7 +382,7 @@ fn unschedulable_pods_do_not_block_others_at_the_extender_limit() {
     for count in 0..MAX_AT_EXTENDERS {
         state.put_pod(gpu(&format!("p{count}"), json!({})), now);
     }
-    let mut under_way: Vec<_> = (0..MAX_AT_EXTENDERS).map(|_| asked(&mut state, now)).collect();
+    let mut under_way: Vec<_> = (0..MAX_AT_EXTENDERS).map(|_| extender_request(&mut state, now)).collect();
     for name in ["bad-1", "bad-2"] {
         state.put_pod(gpu(name, json!({"nodeSelector": {"zone": "z"}})), now);
     }
@@ -390,8 +391,11 @@ fn unschedulable_pods_do_not_block_others_at_the_extender_limit() {
     let (first, feasible) = under_way.remove(0);
     assert_eq!(after(&mut state, &first, feasible, verdict(&[("a", 0)], &[]), now), "on a");
     for name in ["bad-1", "bad-2"] {
-        let said = decided(&mut state, now);
-        assert!(said.starts_with(&format!("{name}: 0/2 nodes are available: ")), "{said}");
+        let verdict_result = decided(&mut state, now);
+        assert!(
+            verdict_result.starts_with(&format!("{name}: 0/2 nodes are available: ")),
+            "{verdict_result}"
+        );
     }
     assert_eq!(decided(&mut state, now), "good is asked about");
 }
@@ -460,11 +464,11 @@ fn scheduler_keeps_pod_updates_during_a_decision() {
     let mut state = with_extender(now);
     let edited = json!({"tolerations": [{"key": "k", "operator": "Exists"}]});
     state.put_pod(gpu("p", json!({})), now);
-    let (first, feasible) = asked(&mut state, now);
+    let (first, feasible) = extender_request(&mut state, now);
     state.put_pod(gpu("p", edited), now);
     let words = after(&mut state, &first, feasible, verdict(&[], &["a", "b"]), now);
     assert!(words.starts_with("0/2 nodes are available: 2 no."), "{words}");
-    assert_eq!(asked(&mut state, now + SECOND).0.spec.tolerations.len(), 1);
+    assert_eq!(extender_request(&mut state, now + SECOND).0.spec.tolerations.len(), 1);
 }
 
 #[test]
@@ -488,7 +492,7 @@ fn pod_that_shrinks_or_moves_frees_its_resources() {
 
 #[test]
 fn pod_requests_are_the_maximum_of_spec_allocated_and_actual_resources() {
-    for (asks, has, given, pending, counts) in [
+    for (requested, has, given, pending, counts) in [
         ("1", "3", "2", "Deferred", 3000),
         ("2", "1", "1", "Deferred", 2000),
         ("1", "1", "3", "", 3000),
@@ -496,7 +500,7 @@ fn pod_requests_are_the_maximum_of_spec_allocated_and_actual_resources() {
     ] {
         let pod = json!({
             "metadata": {"name": "p", "namespace": "default", "uid": "p"},
-            "spec": {"nodeName": "a", "containers": [{"name": "c", "resources": {"requests": {"cpu": asks}}}]},
+            "spec": {"nodeName": "a", "containers": [{"name": "c", "resources": {"requests": {"cpu": requested}}}]},
             "status": {
                 "conditions": [{"type": "PodResizePending", "status": "True", "reason": pending}],
                 "containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": has}}, "allocatedResources": {"cpu": given}}],
@@ -506,7 +510,7 @@ fn pod_requests_are_the_maximum_of_spec_allocated_and_actual_resources() {
         assert_eq!(
             (pod.spec.requests.cpu_milli, pod.spec.non_zero_requested.cpu_milli),
             (counts, counts),
-            "{asks} {has} {given}"
+            "{requested} {has} {given}"
         );
     }
 }

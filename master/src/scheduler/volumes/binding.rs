@@ -121,8 +121,8 @@ impl Volumes {
     /// Assumes the bindings of a pod's unbound claims on a node, so that other pods do not get their volumes.
     pub fn assume(&mut self, pod: &Pod, node: &Node) -> Vec<ClaimBinding> {
         let bindings = {
-            let asked = self.requirements_of(pod).unwrap_or_default();
-            asked.bindings_on(node).unwrap_or_default()
+            let requirements = self.requirements_of(pod).unwrap_or_default();
+            requirements.bindings_on(node).unwrap_or_default()
         };
         for binding in &bindings {
             self.assumed.entry(binding.claim.clone()).or_insert_with(|| binding.clone());

@@ -58,7 +58,7 @@ fn using(name: &str, claims: &[&str]) -> Pod {
 }
 
 /// The node, or why the pod is unschedulable.
-fn said(cluster: &mut Cluster, pod: &Pod) -> String {
+fn failure_message(cluster: &mut Cluster, pod: &Pod) -> String {
     let mut rotation = Rotation::default();
     match schedule_pod(cluster, pod, &Scoring::default(), &mut rotation) {
         ScheduleResult::Node(node) => format!("on {node}"),
@@ -81,11 +81,11 @@ fn volume_binding_selects_the_node_of_the_volume() {
         (&["lost"], none("persistentvolumeclaim \"lost\" bound to non-existent persistentvolume \"none\"")),
         (&["ending"], none("persistentvolumeclaim \"ending\" is being deleted")),
     ] {
-        assert_eq!(said(&mut cluster(), &using("p", claims)), expected, "{claims:?}");
+        assert_eq!(failure_message(&mut cluster(), &using("p", claims)), expected, "{claims:?}");
     }
     let scratch = pod("p", json!({"volumes": [{"name": "scratch", "ephemeral": {}}]}));
     let waits = "waiting for ephemeral volume controller to create the persistentvolumeclaim \"p-scratch\"";
-    assert_eq!(said(&mut cluster(), &scratch), none(waits));
+    assert_eq!(failure_message(&mut cluster(), &scratch), none(waits));
 }
 
 #[test]
@@ -113,14 +113,14 @@ fn volume_zone_labels_restrict_the_nodes() {
     let uses = using("p", &["anywhere"]);
     let all = cluster.volumes_mut();
     all.volumes.put(labelled(ZONE, "z"));
-    assert_eq!(said(&mut cluster, &uses), "on c");
+    assert_eq!(failure_message(&mut cluster, &uses), "on c");
     taken(&mut cluster, &["c"]);
     let none =
         "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) had no available volume zone.";
-    assert_eq!(said(&mut cluster, &uses), none);
+    assert_eq!(failure_message(&mut cluster, &uses), none);
     for key in [ZONE, "failure-domain.beta.kubernetes.io/zone"] {
         cluster.volumes_mut().volumes.put(labelled(key, "z__y"));
-        assert_eq!(said(&mut cluster, &uses), "on b");
+        assert_eq!(failure_message(&mut cluster, &uses), "on b");
     }
 }
 
@@ -131,7 +131,7 @@ fn read_write_once_pod_claim_is_used_by_one_pod() {
     let taken =
         "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
     let second = using("second", &["alone"]);
-    assert_eq!(said(&mut cluster, &second), format!("0/3 nodes are available: 3 {taken}."));
+    assert_eq!(failure_message(&mut cluster, &second), format!("0/3 nodes are available: 3 {taken}."));
     // A pod of higher priority preempts it and gets the claim.
     let mut high = using("high", &["alone"]);
     Arc::make_mut(&mut high.spec).priority = 9;
@@ -143,5 +143,5 @@ fn read_write_once_pod_claim_is_used_by_one_pod() {
     let found = find(&mut cluster, &high, &fit_error, &Budgets::default(), &mut Rotation::default());
     assert!(matches!(found, PreemptionResult::Victims(found) if found.victims[0].name == "first"));
     cluster.remove_pod("first");
-    assert!(said(&mut cluster, &second).starts_with("on "));
+    assert!(failure_message(&mut cluster, &second).starts_with("on "));
 }

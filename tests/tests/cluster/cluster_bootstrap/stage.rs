@@ -14,7 +14,7 @@ pub fn image() -> Files {
 /// Waits until the answer of a machine's master for a path satisfies the condition.
 pub async fn sees(machine: &Machine, path: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let look = async || {
-        let found = machine.asked(path).await?;
+        let found = machine.get_json(path).await?;
         if holds(&found) { Ok(found) } else { Err(format!("it is {found}")) }
     };
     machine.node.wait_for(&format!("{path}: {what}"), look).await
@@ -38,8 +38,8 @@ pub async fn approve(machine: &Machine, of: &Machine) {
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let its = |request: &Value| {
         let name = request["metadata"]["name"].as_str()?;
-        let said = std::fs::read_to_string(of.node.log_path()).ok()?;
-        said.contains(&format!("kubectl certificate approve {name}")).then(|| name.to_owned())
+        let log = std::fs::read_to_string(of.node.log_path()).ok()?;
+        log.contains(&format!("kubectl certificate approve {name}")).then(|| name.to_owned())
     };
     let named = |list: &Value| list["items"].as_array().into_iter().flatten().find_map(its);
     let list = sees(machine, requests, "a request of another machine", |list| named(list).is_some()).await;

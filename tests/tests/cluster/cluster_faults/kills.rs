@@ -16,7 +16,7 @@ impl Cluster {
     }
 
     /// Waits until a pod runs in another container.
-    async fn runs_anew(&self, uid: &str, before: &str) {
+    async fn is_restarted(&self, uid: &str, before: &str) {
         let look = async || match self.kept(&[]).await.into_iter().find(|(of, _)| of == uid) {
             Some((_, now)) if now != before => Ok(()),
             other => Err(format!("it is {other:?}\n{}", self.state())),
@@ -63,7 +63,7 @@ async fn cluster_recovers_from_kills_and_a_full_disk_of_the_master() {
     cluster.churn().await;
     let since = Instant::now();
     cluster.machines[2].kill_shim(&container);
-    cluster.runs_anew(&uid, &container).await;
+    cluster.is_restarted(&uid, &container).await;
     cluster.recovers("kill -9 of a containerd-shim", since, &kept, &[]).await;
 
     // Updates that happen while the disk is full are written once there is space.
@@ -81,7 +81,7 @@ async fn cluster_recovers_from_kills_and_a_full_disk_of_the_master() {
     kept.retain(|(of, _)| *of != uid);
     let engine = cluster.machines[0].engine.engine();
     engine.docker().kill_container(&container, None).await.unwrap();
-    cluster.runs_anew(&uid, &container).await;
+    cluster.is_restarted(&uid, &container).await;
     let since = Instant::now();
     cluster.disk.empty();
     cluster.churn().await;

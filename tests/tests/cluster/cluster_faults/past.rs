@@ -46,8 +46,8 @@ async fn cluster_survives_clock_jumps_and_a_restored_master() {
     kept.retain(|(uid, _)| *uid != polite);
     cluster.delete(&polite).await;
     let keep = cluster.machines[1].disk().join("keep");
-    let is_asked = async || fs::metadata(keep.join("asked")).map_err(|error| error.to_string());
-    wait_until(RECOVERY, is_asked).await.unwrap();
+    let is_requested = async || fs::metadata(keep.join("asked")).map_err(|error| error.to_string());
+    wait_until(RECOVERY, is_requested).await.unwrap();
 
     cluster.master.kill();
     assert_eq!(cluster.master.verb(&["restore", "--replace", &backup]).await.code, 0);

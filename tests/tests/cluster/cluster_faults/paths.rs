@@ -1,5 +1,5 @@
-//! Network partitions between nodes and their master, in both directions or in one, until pods are evicted; a node whose time stands
-//! still; links with delay and packet loss.
+//! Network partitions between nodes and their master, in both directions or in one, until pods are evicted; a frozen
+//! node; links with delay and packet loss.
 
 use std::time::{Duration, Instant};
 

@@ -34,11 +34,11 @@ async fn cluster_recovers_from_power_cuts_a_hanging_engine_and_a_full_node_disk(
     cluster.churn().await;
     cluster.machines[1].engine.freeze();
     let path = format!("/api/v1/nodes/{}", cluster.machines[1].node.node);
-    let is_told = async || match Pod(cluster.get(&path).await?) {
+    let is_reported = async || match Pod(cluster.get(&path).await?) {
         node if node.condition("Ready") == "False" => Ok(()),
         node => Err(node.0.to_string()),
     };
-    wait_until(RECOVERY, is_told).await.unwrap();
+    wait_until(RECOVERY, is_reported).await.unwrap();
     let since = Instant::now();
     cluster.machines[1].engine.thaw();
     cluster.recovers("engine that hung, from when it goes on", since, &kept, &[]).await;
@@ -48,7 +48,7 @@ async fn cluster_recovers_from_power_cuts_a_hanging_engine_and_a_full_node_disk(
     cluster.short = Some(2);
     cluster.churn().await;
     let path = format!("/api/v1/nodes/{}", cluster.machines[2].node.node);
-    let is_told = async || {
+    let is_reported = async || {
         let node = Pod(cluster.get(&path).await?);
         if node.condition("DiskPressure") != "True" {
             return Err(node.0.to_string());
@@ -57,7 +57,7 @@ async fn cluster_recovers_from_power_cuts_a_hanging_engine_and_a_full_node_disk(
         let has_room = |event: &serde_json::Value| !event["message"].to_string().contains("No space left");
         if events.iter().all(has_room) { Err(format!("{events:?}")) } else { Ok(()) }
     };
-    wait_until(RECOVERY, is_told).await.unwrap();
+    wait_until(RECOVERY, is_reported).await.unwrap();
     let since = Instant::now();
     cluster.disk.empty();
     cluster.recovers("full disk of a node, from when there is room", since, &kept, &[]).await;

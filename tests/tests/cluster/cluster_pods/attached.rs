@@ -52,11 +52,11 @@ async fn run(
         Err(_) => Some(format!("{what} hangs")),
         Ok(output) => {
             let output = output.unwrap();
-            let (said, errors) =
+            let (printed, errors) =
                 (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-            let lines: Vec<&str> = said.lines().filter(|line| !line.starts_with("pod ")).collect();
+            let lines: Vec<&str> = printed.lines().filter(|line| !line.starts_with("pod ")).collect();
             let is_right = output.status.success() && lines == ["one", "two"];
-            (!is_right).then(|| format!("{what} after {:?}: {said:?} {errors:?}", begun.elapsed()))
+            (!is_right).then(|| format!("{what} after {:?}: {printed:?} {errors:?}", begun.elapsed()))
         }
     }
 }

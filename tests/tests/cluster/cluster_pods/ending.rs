@@ -42,10 +42,10 @@ async fn static_pod_replaces_an_api_pod_with_the_same_name() {
     apply(&master, &world, &bound(&world, "web", &format!("containers:\n- {main}"))).await;
     let given = at_master(&world, &master, "web", "to be Ready", Pod::is_ready).await;
     world.write("web.yaml", &sleeper("web"));
-    let is_told = |pod: &Pod| (pod.phase(), pod.text("/status/reason")) == ("Failed", "PodNameInUse");
-    let told = at_master(&world, &master, "web", "to be failed", is_told).await;
-    assert_eq!(told.uid(), given.uid());
-    assert!(told.text("/status/message").contains("web.yaml"), "{}", told.0["status"]);
+    let is_reported = |pod: &Pod| (pod.phase(), pod.text("/status/reason")) == ("Failed", "PodNameInUse");
+    let failed = at_master(&world, &master, "web", "to be failed", is_reported).await;
+    assert_eq!(failed.uid(), given.uid());
+    assert!(failed.text("/status/message").contains("web.yaml"), "{}", failed.0["status"]);
     let own = world
         .wait_for_pod("web", "to be the node's own", |pod| pod.is_ready() && pod.uid() != given.uid())
         .await;

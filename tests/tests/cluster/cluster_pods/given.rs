@@ -38,8 +38,8 @@ async fn a_pod_of_the_api_server_runs_reports_its_status_and_is_deleted_after_it
     let here = world.wait_ready("web").await;
     assert_eq!((here.uid(), here.ip()), (there.uid(), there.ip()), "it is the same pod, by the same name");
     world.wait_for_log("web", "main", "motto=fresh").await;
-    let said = kubectl(&master, &["logs", &world.pod_name("web")]).await;
-    assert!(said.contains("motto=fresh") && !said.contains("local"), "{said}");
+    let output = kubectl(&master, &["logs", &world.pod_name("web")]).await;
+    assert!(output.contains("motto=fresh") && !output.contains("local"), "{output}");
 
     let before = world.container("web", "main").await.unwrap();
     apply(&master, &world, &conf("daily")).await;
@@ -104,8 +104,8 @@ async fn pods_continue_while_the_master_is_unreachable() {
     world.kill();
     world.engine.remove_all(&world.node).await;
     world.start().await;
-    let anew = world.wait_ready("db").await;
-    assert_ne!(anew.container_id("main"), db.id);
+    let restarted = world.wait_ready("db").await;
+    assert_ne!(restarted.container_id("main"), db.id);
 
     // A static pod that is added and removed meanwhile does not wait for the master.
     world.write("own.yaml", &pod("own", &format!("containers:\n- {}", container("main", FOREVER, ""))));
@@ -114,8 +114,9 @@ async fn pods_continue_while_the_master_is_unreachable() {
     world.wait_gone("own").await;
 
     master.start().await;
-    let is_told = |pod: &Pod| pod.container_id("main") == anew.container_id("main") && pod.is_ready();
-    at_master(&world, &master, "db", "to be told of as it is", is_told).await;
+    let is_reported =
+        |pod: &Pod| pod.container_id("main") == restarted.container_id("main") && pod.is_ready();
+    at_master(&world, &master, "db", "to be reported with its current state", is_reported).await;
     kubectl(&master, &["delete", "pod", &world.pod_name("db"), &world.pod_name("web")]).await;
     world.wait_gone("db").await;
     world.wait_gone("web").await;
@@ -149,13 +150,13 @@ async fn restored_master_ends_no_pod_missing_from_its_backup() {
     master.start().await;
 
     // The problem is reported, also by the next kubelet, and the pod continues to run.
-    let told = async || {
+    let unknown_pod_is_reported = async || {
         let events = world.get("events").await?;
         let is_it = |event: &&Value| event["reason"] == "PodsMissing";
         let message = events.iter().find(is_it).map(|event| event["message"].to_string());
         message.filter(|text| text.contains(forgotten.name())).ok_or_else(|| format!("{events:?}"))
     };
-    world.wait_for("the pod to be named that the master does not know", told).await;
+    world.wait_for("the pod to be named that the master does not know", unknown_pod_is_reported).await;
     let file = world.root_dir().join(format!("cluster/pods/pod_{}.json", forgotten.uid()));
     let noted = async || match fs::read_to_string(&file) {
         Ok(text) if text.contains("\"isUnclaimed\":true") => Ok(()),

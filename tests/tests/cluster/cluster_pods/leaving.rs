@@ -19,8 +19,8 @@ async fn removed_node_leaves_no_state_and_may_join_again() {
 
     let node = world.node.clone();
     let drain = ["drain", &node, "--ignore-daemonsets", "--delete-emptydir-data", "--force"];
-    let told = kubectl(&master, &drain).await;
-    assert!(told.contains("drained"), "{told}");
+    let output = kubectl(&master, &drain).await;
+    assert!(output.contains("drained"), "{output}");
     gone_from_master(&world, &master, "given").await;
     world.wait_gone("given").await;
     world.wait_ready("own").await;

@@ -46,9 +46,9 @@ async fn static_pod_has_a_mirror_pod_while_it_exists() {
     let edited = |pod: &Pod| pod.text(MIRROR) != there.text(MIRROR) && pod.is_ready();
     let there = at_master(&world, &master, "web", "to be another", edited).await;
     let runs = |pod: &Pod| pod.container_id("main") != here.container_id("main") && pod.is_ready();
-    let here = world.wait_for_pod("web", "to be made anew", runs).await;
-    let is_told = |pod: &Pod| pod.container_id("main") == here.container_id("main");
-    at_master(&world, &master, "web", "to be told of", is_told).await;
+    let here = world.wait_for_pod("web", "to be created again", runs).await;
+    let is_reported = |pod: &Pod| pod.container_id("main") == here.container_id("main");
+    at_master(&world, &master, "web", "to be reported", is_reported).await;
 
     // The next kubelet recognizes its own mirror pod.
     world.kill();
@@ -80,8 +80,8 @@ async fn static_pod_without_a_possible_mirror_pod_runs_with_an_event() {
     world.write("away.yaml", &elsewhere);
     for (name, why) in [("hidden", "secrets"), ("away", "nowhere")] {
         world.wait_ready(name).await;
-        let told = world.wait_for_event(name, "FailedMirrorPod").await;
-        assert!(told.contains(why), "{told}");
+        let event = world.wait_for_event(name, "FailedMirrorPod").await;
+        assert!(event.contains(why), "{event}");
     }
     // The mirror pod is created as soon as its namespace exists.
     kubectl(&master, &["create", "namespace", "nowhere"]).await;

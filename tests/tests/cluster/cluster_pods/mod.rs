@@ -34,7 +34,7 @@ pub async fn joined(name: &str) -> (Master, World) {
 
 /// Reads an object or a list from the master.
 pub async fn get(master: &Master, path: &str) -> Result<Value, String> {
-    match master.ask_as_admin(path).await {
+    match master.get_as_admin(path).await {
         (200, text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
         (code, text) => Err(format!("{code} {text}")),
     }

@@ -13,7 +13,7 @@ use tests::{Master, World, binary, free_port};
 use tokio::sync::watch;
 
 use crate::kubelet_joining::hosts::{Hosts, address};
-use crate::kubelet_joining::machine::{CLIENT, admin, file, is_in, pem, requests, says, token};
+use crate::kubelet_joining::machine::{CLIENT, admin, file, is_in, pem, requests, token, wait_for_log};
 use crate::kubelet_joining::reached::shown;
 
 /// A master on the first host.
@@ -51,7 +51,7 @@ async fn administrator_approves_two_hosts_across_master_restarts_and_lists_their
     for node in &nodes {
         let script = format!("echo this is {}; {FOREVER}", node.node);
         node.write("web.yaml", &scripted("web", "Always", &script));
-        says(node, "kubectl certificate approve").await;
+        wait_for_log(node, "kubectl certificate approve").await;
     }
     master.kill();
     master.start().await;
@@ -70,8 +70,8 @@ async fn administrator_approves_two_hosts_across_master_restarts_and_lists_their
         };
         let log = node.wait_for("the pod's log through the master", look).await;
         assert_eq!(log, format!("this is {}\n", node.node));
-        let said = admin(&master, &["exec", &pod, "--", "hostname"]).await;
-        assert_eq!(said.trim_end(), pod, "a command in the pod");
+        let printed = admin(&master, &["exec", &pod, "--", "hostname"]).await;
+        assert_eq!(printed.trim_end(), pod, "a command in the pod");
     }
 }
 
@@ -84,8 +84,8 @@ async fn allowlist_admits_one_host_and_rejects_the_other() {
     let one = started(&hosts, 1, "one", &["--bootstrap", &line]).await;
     let two = started(&hosts, 2, "two", &["--bootstrap", &line]).await;
     is_in(&one, &master, "kubelet:").await;
-    let said = says(&two, "was denied").await;
-    assert!(said.contains(&format!("{} is in no network on the allowlist", address(2))), "{said}");
+    let printed = wait_for_log(&two, "was denied").await;
+    assert!(printed.contains(&format!("{} is in no network on the allowlist", address(2))), "{printed}");
 }
 
 #[tokio::test]
@@ -96,7 +96,7 @@ async fn no_node_joins_with_the_policy_always_reject() {
     let one = started(&hosts, 1, "one", &["--bootstrap", &line]).await;
     let two = started(&hosts, 2, "two", &["--bootstrap", &line]).await;
     for node in [&one, &two] {
-        says(node, "was denied").await;
+        wait_for_log(node, "was denied").await;
     }
 }
 
@@ -113,7 +113,7 @@ async fn token_admits_the_host_that_has_it() {
     let one = started(&hosts, 1, "one", &["--bootstrap-kubeconfig", boot.to_str().unwrap()]).await;
     let two = started(&hosts, 2, "two", &["--bootstrap", &line]).await;
     is_in(&one, &master, "system:node:").await;
-    says(&two, "was denied").await;
+    wait_for_log(&two, "was denied").await;
 }
 
 /// A webhook server on the first host that approves nodes named `one`. Returns the path of its kubeconfig.
@@ -126,9 +126,9 @@ async fn webhook(folder: &std::path::Path) -> String {
     let keys = Keys { chain: serving.chain, key: serving.key, client_authorities: pki.client_cas() };
     let listener = tokio::net::TcpListener::bind((address(0), 0)).await.unwrap();
     let server = format!("https://{}/join", listener.local_addr().unwrap());
-    let answer = async |axum::Json(asked): axum::Json<Value>| {
+    let answer = async |axum::Json(review): axum::Json<Value>| {
         let is_known =
-            asked["node"].as_str().unwrap().ends_with("-one") && asked["peerAddress"] == address(1);
+            review["node"].as_str().unwrap().ends_with("-one") && review["peerAddress"] == address(1);
         let (decision, why) = if is_known { ("Approve", "it is known") } else { ("Deny", "nobody knows it") };
         axum::Json(json!({"decision": decision, "message": why}))
     };
@@ -155,8 +155,8 @@ async fn webhook_decides_which_host_joins() {
     let one = started(&hosts, 1, "one", &["--bootstrap", &line]).await;
     let two = started(&hosts, 2, "two", &["--bootstrap", &line]).await;
     is_in(&one, &master, "kubelet:").await;
-    let said = says(&two, "was denied").await;
-    assert!(said.contains("nobody knows it"), "{said}");
+    let printed = wait_for_log(&two, "was denied").await;
+    assert!(printed.contains("nobody knows it"), "{printed}");
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ pub async fn master(flags: &[&str]) -> Master {
 }
 
 /// Waits until the kubelet's log contains the text, and returns that line.
-pub async fn says(world: &World, text: &str) -> String {
+pub async fn wait_for_log(world: &World, text: &str) -> String {
     let look = async || {
         let log = fs::read_to_string(world.log_path()).unwrap_or_default();
         log.lines().find(|line| line.contains(text)).map(str::to_owned).ok_or(log)
@@ -71,15 +71,16 @@ pub async fn is_in(world: &World, master: &Master, user: &str) {
 pub async fn whoami(world: &World, master: &Master, more: &[&str]) -> Value {
     let review = world.path("whoami.json");
     fs::write(&review, r#"{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}"#).unwrap();
-    let ask = ["create", "--validate=false", "-o", "json", "-f", review.to_str().unwrap()];
-    let said = master.kubectl(&world.root_dir().join("kubeconfig"), &[more, &ask].concat()).await;
-    assert_eq!(said.code, 0, "{said:?}");
-    serde_json::from_str(&said.stdout).unwrap()
+    let create_args = ["create", "--validate=false", "-o", "json", "-f", review.to_str().unwrap()];
+    let output_of_review =
+        master.kubectl(&world.root_dir().join("kubeconfig"), &[more, &create_args].concat()).await;
+    assert_eq!(output_of_review.code, 0, "{output_of_review:?}");
+    serde_json::from_str(&output_of_review.stdout).unwrap()
 }
 
 /// The CertificateSigningRequests of a signer at the master.
 pub async fn requests(master: &Master, signer: &str) -> Vec<Value> {
-    let (_, text) = master.ask_as_admin("/apis/certificates.k8s.io/v1/certificatesigningrequests").await;
+    let (_, text) = master.get_as_admin("/apis/certificates.k8s.io/v1/certificatesigningrequests").await;
     let list: Value = serde_json::from_str(&text).unwrap();
     let all = list["items"].as_array().cloned().unwrap_or_default();
     all.into_iter().filter(|request| request["spec"]["signerName"] == signer).collect()

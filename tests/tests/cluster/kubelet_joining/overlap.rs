@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use tests::free_port;
 
-use crate::kubelet_joining::machine::{file, pem, says, started};
+use crate::kubelet_joining::machine::{file, pem, started, wait_for_log};
 use crate::kubelet_joining::roots::{begins, believes};
 use crate::kubelet_joining::stage::{Authorities, Rules, Stage};
 
@@ -25,7 +25,7 @@ async fn retiring_root_cannot_replace_the_cluster_info() {
     let stage = Stage::new(&old, Rules::default()).await;
     let (line, server) = (stage.line(), stage.server().to_owned());
     let mut node = started("overlap", &["--bootstrap", &line]).await;
-    says(&node, "kubectl certificate approve").await;
+    wait_for_log(&node, "kubectl certificate approve").await;
     stage.approve();
     file(&node, &pem(&node, "kubelet-server-current.pem")).await;
     believes(&node, &[&old.root()]).await;
@@ -63,15 +63,15 @@ async fn retiring_root_cannot_replace_the_cluster_info() {
     }
 
     // He names servers that confirm his root: his own, and a node with a certificate of the remaining root.
-    let told = |servers: &[&str]| {
-        let mut told = document(servers[0], &evil.root(), &old.root()).unwrap();
-        told["servers"] = json!(servers);
-        Some(told)
+    let cluster_info = |servers: &[&str]| {
+        let mut cluster_info = document(servers[0], &evil.root(), &old.root()).unwrap();
+        cluster_info["servers"] = json!(servers);
+        Some(cluster_info)
     };
     let (his, nodes) = (free_port(), free_port());
     let [his_server, nodes_server] = [&his, &nodes].map(|port| format!("https://127.0.0.1:{port}"));
-    let told = told(&[&server, &his_server, &nodes_server]);
-    let rules = Rules { document: told.clone(), ..Rules::default() };
+    let cluster_info = cluster_info(&[&server, &his_server, &nodes_server]);
+    let rules = Rules { document: cluster_info.clone(), ..Rules::default() };
     let as_node = Rules { is_node: true, ..rules.clone() };
     let _his = Stage::at(his, &evil, rules.clone(), SignedDuration::ZERO).await;
     let _nodes = Stage::at(nodes, &new, as_node.clone(), SignedDuration::ZERO).await;
@@ -93,11 +93,11 @@ async fn retiring_root_cannot_replace_the_cluster_info() {
 async fn a_discovery_server_names_the_masters_and_does_not_change_the_trusted_ca() {
     let (own, evil) = (Authorities::new(), Authorities::new());
     let cluster = Stage::new(&own, Rules::default()).await;
-    let told = document(cluster.server(), &(own.root() + &evil.root()), &evil.root());
-    let rules = Rules { document: told, is_node: true, ..Rules::default() };
+    let cluster_info = document(cluster.server(), &(own.root() + &evil.root()), &evil.root());
+    let rules = Rules { document: cluster_info, is_node: true, ..Rules::default() };
     let messenger = Stage::new(&own, rules).await;
     let node = started("messenger", &["--bootstrap", &messenger.line()]).await;
-    says(&node, "kubectl certificate approve").await;
+    wait_for_log(&node, "kubectl certificate approve").await;
     assert_eq!((cluster.approve(), messenger.approve()), (1, 0));
     believes(&node, &[&own.root()]).await;
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use tests::{World, binary, free_port};
 
 use crate::kubelet_joining::machine::{
-    CLIENT, admin, file, is_in, line, master, requests, says, started, token, whoami,
+    CLIENT, admin, file, is_in, line, master, requests, started, token, wait_for_log, whoami,
 };
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn approval_policy_decides_which_nodes_join() {
         let node = started("policy", &["--bootstrap", &line(&master).await]).await;
         match expected {
             None => is_in(&node, &master, "kubelet:").await,
-            Some(expected) => drop(says(&node, expected).await),
+            Some(expected) => drop(wait_for_log(&node, expected).await),
         }
         assert_eq!(requests(&master, CLIENT).await.len(), 1, "{flags:?}");
     }
@@ -40,7 +40,7 @@ async fn complaint_any_bootstrap_token_claims_any_name_but_a_bound_one_joins_onl
     other.launch();
     own.launch();
     is_in(&own, &master, "system:node:").await;
-    says(&other, "was denied").await;
+    wait_for_log(&other, "was denied").await;
 }
 
 #[tokio::test]
@@ -51,9 +51,12 @@ async fn complaint_an_expired_token_is_reported_at_once_with_the_remedy() {
     token(&boot, &master, -1, "").await;
     node = node.with_flags(["--bootstrap-kubeconfig", boot.to_str().unwrap()]);
     node.launch();
-    let said = says(&node, "has expired").await;
-    let command = said.split('`').nth(1).unwrap();
-    assert!(command.starts_with("kubectl -n kube-system patch secret bootstrap-token-abcdef -p"), "{said}");
+    let log_line = wait_for_log(&node, "has expired").await;
+    let command = log_line.split('`').nth(1).unwrap();
+    assert!(
+        command.starts_with("kubectl -n kube-system patch secret bootstrap-token-abcdef -p"),
+        "{log_line}"
+    );
     // Run the printed command in a shell.
     let config = master.data_dir().join("admin.kubeconfig");
     let mut shell = std::process::Command::new("sh");
@@ -72,8 +75,8 @@ async fn complaint_reinstalled_node_joins_again_once_its_node_is_deleted() {
     let url = format!("https://127.0.0.1:{}/api/v1/nodes", master.port);
     assert_eq!(master.client().post(url).json(&object).send().await.unwrap().status().as_u16(), 201);
     node.launch();
-    let said = says(&node, "kubectl certificate approve").await;
-    assert!(said.contains(&node.node), "{said}");
+    let log_line = wait_for_log(&node, "kubectl certificate approve").await;
+    assert!(log_line.contains(&node.node), "{log_line}");
     let name = requests(&master, CLIENT).await[0]["metadata"]["name"].as_str().unwrap().to_owned();
     admin(&master, &["delete", "node", &node.node]).await;
     admin(&master, &["delete", "csr", &name]).await;

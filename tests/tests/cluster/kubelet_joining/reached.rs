@@ -25,7 +25,7 @@ pub async fn runs(node: &World, master: &Master) -> String {
 /// Waits until the master shows the current pod of the node. Returns the pod's name.
 pub async fn shown(node: &World, master: &Master, name: &str) -> String {
     let name = node.pod_name(name);
-    let look = async || match master.ask_as_admin(&format!("/api/v1/namespaces/default/pods/{name}")).await {
+    let look = async || match master.get_as_admin(&format!("/api/v1/namespaces/default/pods/{name}")).await {
         (200, text) if Pod(serde_json::from_str(&text).unwrap()).is_ready() => Ok(()),
         (code, text) => Err(format!("{code} {text}")),
     };
@@ -85,7 +85,7 @@ async fn one_minute_certificates_are_renewed_without_kubectl_errors() {
         (&log, "the serving certificate of this node is valid until"),
         (&master.log(), "reloaded the serving certificate: it is valid until"),
     ] {
-        let told = log.lines().filter(|told| told.contains(line) && told.contains("INFO")).count();
-        assert!(told >= rotations, "{told} times {line:?} in\n{log}");
+        let entry = log.lines().filter(|entry| entry.contains(line) && entry.contains("INFO")).count();
+        assert!(entry >= rotations, "{entry} times {line:?} in\n{log}");
     }
 }

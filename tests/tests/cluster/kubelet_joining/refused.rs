@@ -7,7 +7,7 @@ use tests::manifest::sleeper;
 use tests::{Master, World};
 
 use crate::kubelet_joining::machine::{
-    CLIENT, admin, file, is_in, line, master, pem, requests, says, started,
+    CLIENT, admin, file, is_in, line, master, pem, requests, started, wait_for_log,
 };
 
 /// Approves the only undecided request, once it exists.
@@ -29,14 +29,15 @@ async fn deleted_node_reports_the_file_to_remove_and_rejoins_without_it() {
     approve(&node, &master).await;
     is_in(&node, &master, "kubelet:").await;
     admin(&master, &["delete", "node", &node.node]).await;
-    let said = says(&node, "the key of this certificate is not registered for node").await;
+    let log_line = wait_for_log(&node, "the key of this certificate is not registered for node").await;
     let own = pem(&node, "kubelet-client-current.pem");
     let remedy = format!("remove {} and start the kubelet again", own.display());
-    assert!(said.contains("WARN") && said.contains(&remedy), "{said}");
+    assert!(log_line.contains("WARN") && log_line.contains(&remedy), "{log_line}");
     let look = async || {
-        let told = node.get("events").await?;
-        let is_told = |event: &&Value| event["message"].as_str().is_some_and(|text| text.contains(&remedy));
-        if told.iter().any(|event| is_told(&event)) { Ok(()) } else { Err(format!("{told:?}")) }
+        let events = node.get("events").await?;
+        let is_reported =
+            |event: &&Value| event["message"].as_str().is_some_and(|text| text.contains(&remedy));
+        if events.iter().any(|event| is_reported(&event)) { Ok(()) } else { Err(format!("{events:?}")) }
     };
     node.wait_for("an event that says what to do", look).await;
 
@@ -57,19 +58,19 @@ async fn user_kubeconfig_is_rejected_without_a_request() {
     fs::write(&kubeconfig, master.verb(&["kubeconfig", "--user", "jane"]).await.stdout).unwrap();
     node = node.with_flags(["--node-ip", "127.0.0.1", "--kubeconfig", kubeconfig.to_str().unwrap()]);
     node.launch();
-    let said = says(&node, "the certificate of \"jane\"").await;
+    let log_line = wait_for_log(&node, "the certificate of \"jane\"").await;
     let name = &node.node;
     for expected in [
         format!("{} has the certificate", kubeconfig.display()),
         format!("needs a certificate of kubelet:{name} or system:node:{name}"),
         "--bootstrap and the output of `master join-string`".to_owned(),
     ] {
-        assert!(said.contains("WARN") && said.contains(&expected), "{expected}: {said}");
+        assert!(log_line.contains("WARN") && log_line.contains(&expected), "{expected}: {log_line}");
     }
     // It runs its own static pods anyway, and does not send the request again meanwhile.
     node.write("own.yaml", &sleeper("own"));
     node.wait_ready("own").await;
-    let asked = master.log().lines().filter(|line| line.contains("user=\"jane\"")).count();
-    assert_eq!(asked, 1, "{}", master.log());
+    let request_count = master.log().lines().filter(|line| line.contains("user=\"jane\"")).count();
+    assert_eq!(request_count, 1, "{}", master.log());
     node.kill();
 }

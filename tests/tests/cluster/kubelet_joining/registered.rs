@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use tests::manifest::sleeper;
 use tests::{DEADLINE, Master, PrivateEngine, World, wait_until};
 
-use crate::kubelet_joining::machine::{admin, line, master, says, started};
+use crate::kubelet_joining::machine::{admin, line, master, started, wait_for_log};
 
 const APPROVE: &str = "--csr-approval-policy=insecure-always-approve";
 
 /// The Node object at the master.
 async fn node_of(master: &Master, name: &str) -> Result<Value, String> {
-    let (code, text) = master.ask_as_admin(&format!("/api/v1/nodes/{name}")).await;
+    let (code, text) = master.get_as_admin(&format!("/api/v1/nodes/{name}")).await;
     if code != 200 {
         return Err(format!("{code} {text}"));
     }
@@ -131,12 +131,12 @@ async fn pods_wait_while_the_pod_cidr_flag_conflicts_with_the_cluster() {
         assert!(given.starts_with("10.212.") && given != claim, "{given}");
         node.write("a.yaml", &sleeper("a"));
         node.write("host.yaml", &sleeper("host").replace("containers:", "hostNetwork: true\n  containers:"));
-        let said = node.wait_for_event("a", "FailedCreatePodSandBox").await;
+        let event_message = node.wait_for_event("a", "FailedCreatePodSandBox").await;
         for part in [claim, given, "start the kubelet without --pod-cidr"] {
-            assert!(said.contains(part), "{part}: {said}");
+            assert!(event_message.contains(part), "{part}: {event_message}");
         }
         node.wait_ready("host").await;
-        assert_eq!(node.pod("a").await.unwrap().ip(), "", "it has an address of nobody's");
+        assert_eq!(node.pod("a").await.unwrap().ip(), "", "it has an address of no pod CIDR");
         let range = if name == "outside" {
             node.stop().await;
             node.set_flags([&own[..], &["--node-ip", "127.0.0.1"]].concat());
@@ -184,13 +184,13 @@ async fn the_node_status_shows_an_engine_failure_and_its_recovery() {
     let flags = ["--node-ip", "127.0.0.1", "--bootstrap", &line];
     let mut node = World::on(engine.engine(), "engine").with_flags(flags);
     node.launch();
-    let says_why = async || {
+    let has_reason = async || {
         let there = node_of(&master, &node.node).await?;
         let message = condition(&there, "Ready")["message"].as_str().unwrap_or_default().to_owned();
-        let is_told = message.contains("network namespace") && message.contains("--pod-network docker");
-        if is_told { Ok(()) } else { Err(there.to_string()) }
+        let is_reported = message.contains("network namespace") && message.contains("--pod-network docker");
+        if is_reported { Ok(()) } else { Err(there.to_string()) }
     };
-    node.wait_for("the node to say why it is not Ready", says_why).await;
+    node.wait_for("the node to say why it is not Ready", has_reason).await;
     node.kill();
     node.set_flags([&flags[..], &["--pod-network", "docker"]].concat());
     node.launch();
@@ -207,11 +207,11 @@ async fn forbidden_registration_is_reported_and_retried() {
     let flags = [APPROVE, "--node-admission=allowlist", "--node-allowlist=10.0.0.0/8"];
     let mut refusing = master(&flags).await;
     let node = started("unlisted", &["--bootstrap", &line(&refusing).await]).await;
-    let said = says(&node, "cannot register node").await;
+    let event_message = wait_for_log(&node, "cannot register node").await;
     assert!(
-        said.contains("in none of the networks from which nodes may register")
-            && said.contains("docs/joining.md"),
-        "{said}"
+        event_message.contains("in none of the networks from which nodes may register")
+            && event_message.contains("docs/joining.md"),
+        "{event_message}"
     );
     refusing.kill();
     let listed =
@@ -249,7 +249,7 @@ async fn kubelet_knows_its_peers_without_a_master() {
     node.kill();
     master.kill();
     node.launch();
-    says(&node, "does not answer").await;
+    wait_for_log(&node, "does not answer").await;
     assert_eq!(knows(&node, "other").await, before);
     // The node receives updates again.
     master.start().await;

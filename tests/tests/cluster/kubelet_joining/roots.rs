@@ -41,7 +41,7 @@ pub async fn believes(node: &World, roots: &[&str]) {
 }
 
 /// Waits until the master's current intermediate CA has signed both certificates of a node.
-async fn is_signed_anew(node: &World, master: &Master) {
+async fn is_reissued(node: &World, master: &Master) {
     let intermediate = master.file("pki/intermediate.crt");
     for name in [CLIENT, SERVING] {
         let look = async || {
@@ -84,15 +84,15 @@ async fn the_root_ca_is_rotated_and_retired_while_the_kubelet_runs() {
     rotate(&master, &[]).await;
     let new = master.file("pki/root.crt");
     believes(&node, &[&new, &old]).await;
-    is_signed_anew(&node, &master).await;
+    is_reissued(&node, &master).await;
     logs(&master, &pod).await;
 
     // The Node object reports the new certificate after its next update.
     let retired = async || {
-        let said = master.verb(&["rotate-ca", "--retire"]).await;
-        if said.code == 0 { Ok(()) } else { Err(said.stderr) }
+        let expected_text = master.verb(&["rotate-ca", "--retire"]).await;
+        if expected_text.code == 0 { Ok(()) } else { Err(expected_text.stderr) }
     };
-    node.wait_for("nobody to show what the old root has signed", retired).await;
+    node.wait_for("all clients to leave the old root", retired).await;
     believes(&node, &[&new]).await;
     logs(&master, &pod).await;
     is_in(&node, &master, "kubelet:").await;
@@ -125,7 +125,7 @@ async fn node_accepts_a_new_join_string_only_of_its_own_cluster() {
     begins(&mut node, &line, "the cluster info changed").await;
     believes(&node, &[&new, &old]).await;
     // Without the rotation they would be valid for a year.
-    is_signed_anew(&node, &master).await;
+    is_reissued(&node, &master).await;
     is_in(&node, &master, "kubelet:").await;
 }
 
@@ -140,10 +140,10 @@ async fn the_serving_certificate_of_another_cluster_is_replaced_at_once() {
     node.kill();
     fs::remove_file(node.root_dir().join("kubeconfig")).unwrap();
     fs::remove_file(pem(&node, CLIENT)).unwrap();
-    let said = "the serving certificate of this node is signed by no CA of its cluster";
-    begins(&mut node, &line(&now).await, said).await;
+    let expected_text = "the serving certificate of this node is signed by no CA of its cluster";
+    begins(&mut node, &line(&now).await, expected_text).await;
     is_in(&node, &now, "kubelet:").await;
-    is_signed_anew(&node, &now).await;
+    is_reissued(&node, &now).await;
     let log = fs::read_to_string(node.log_path()).unwrap();
-    assert_eq!(log.matches(said).count(), 1, "{log}");
+    assert_eq!(log.matches(expected_text).count(), 1, "{log}");
 }

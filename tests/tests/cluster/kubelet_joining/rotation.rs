@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tests::{DEADLINE, World, wait_until};
 
-use crate::kubelet_joining::machine::{file, pem, says, started};
+use crate::kubelet_joining::machine::{file, pem, started, wait_for_log};
 use crate::kubelet_joining::stage::{Authorities, Rules, Stage};
 
 const CLIENT: &str = "kubelet-client-current.pem";
@@ -40,13 +40,16 @@ async fn complaint_certificates_expire_but_are_renewed_while_the_kubelet_runs() 
     assert!(stage.faults().is_empty(), "{:?}", stage.faults());
     // The first request is anonymous; each certificate is then renewed by the node itself.
     let own = format!("kubelet:{}", node.node);
-    let asked: Vec<String> = stage
+    let csr_users: Vec<String> = stage
         .seen()
         .iter()
         .filter(|seen| seen.what.starts_with("POST"))
         .map(|seen| seen.user.clone())
         .collect();
-    assert!(asked[0] == "nobody" && asked.iter().filter(|user| **user == own).count() >= 4, "{asked:?}");
+    assert!(
+        csr_users[0] == "nobody" && csr_users.iter().filter(|user| **user == own).count() >= 4,
+        "{csr_users:?}"
+    );
 }
 
 #[tokio::test]
@@ -67,11 +70,11 @@ async fn complaint_node_with_an_expired_certificate_requests_a_new_one_with_its_
     wait_until(DEADLINE, over).await.unwrap();
     let strangers =
         || stage.seen().iter().filter(|seen| seen.what.starts_with("POST") && seen.user == "nobody").count();
-    let asked = strangers();
+    let csr_users = strangers();
     node.launch();
     let again = async || {
         stage.approve();
-        if strangers() > asked { Ok(()) } else { Err("it has not asked".to_owned()) }
+        if strangers() > csr_users { Ok(()) } else { Err("it has not asked".to_owned()) }
     };
     wait_until(DEADLINE, again).await.unwrap();
     let renewed = async || {
@@ -87,7 +90,7 @@ async fn complaint_server_with_a_new_ca_is_reported_as_another_cluster() {
     let stage = Stage::new(&Authorities::new(), Rules::default()).await;
     let line = stage.line();
     let mut node = started("anew", &["--bootstrap", &line]).await;
-    says(&node, "kubectl certificate approve").await;
+    wait_for_log(&node, "kubectl certificate approve").await;
     stage.approve();
     file(&node, &pem(&node, CLIENT)).await;
     file(&node, &node.root_dir().join("kubeconfig")).await;
@@ -95,9 +98,9 @@ async fn complaint_server_with_a_new_ca_is_reported_as_another_cluster() {
     let port = stage.leave().await;
     let other = Stage::at(port, &Authorities::new(), Rules::default(), jiff::SignedDuration::ZERO).await;
     node.launch();
-    let said = says(&node, "different cluster CA").await;
+    let log_line = wait_for_log(&node, "different cluster CA").await;
     let kubeconfig = node.root_dir().join("kubeconfig").display().to_string();
-    assert!(said.contains(&kubeconfig) && said.contains("join-string"), "{said}");
+    assert!(log_line.contains(&kubeconfig) && log_line.contains("join-string"), "{log_line}");
     for seen in other.seen() {
         assert_eq!(seen.what, "GET /bootstrap/v1/cluster-info");
     }
@@ -108,7 +111,7 @@ async fn the_serving_certificate_follows_the_addresses_of_the_node() {
     let stage = Stage::new(&Authorities::new(), Rules::default()).await;
     let mut node = World::new("moved").await.with_flags(["--bootstrap", &stage.line()]);
     node.launch();
-    says(&node, "kubectl certificate approve").await;
+    wait_for_log(&node, "kubectl certificate approve").await;
     stage.approve();
     let before = file(&node, &pem(&node, SERVING)).await;
     let client = file(&node, &pem(&node, CLIENT)).await;

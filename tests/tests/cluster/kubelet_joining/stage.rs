@@ -265,11 +265,11 @@ fn of_node(pki: &Pki, names: &Names) -> (Vec<CertificateDer<'static>>, PrivateKe
     params.distinguished_name.push(DnType::OrganizationName, "system:nodes");
     params.distinguished_name.push(DnType::CommonName, "system:node:thief");
     let key = KeyPair::generate().unwrap();
-    let asked = params.serialize_request(&key).unwrap().pem().unwrap();
-    let asked = master::pki::Request::read(asked.as_bytes()).unwrap();
+    let csr = params.serialize_request(&key).unwrap().pem().unwrap();
+    let csr = master::pki::Request::read(csr.as_bytes()).unwrap();
     let signer = Signer::of("kubernetes.io/kubelet-serving").unwrap();
-    let usages = signer.check(&asked, &["digital signature", "server auth"]).unwrap();
-    let signed = pki.issue(&asked, &usages, None, Timestamp::now()).unwrap();
+    let usages = signer.check(&csr, &["digital signature", "server auth"]).unwrap();
+    let signed = pki.issue(&csr, &usages, None, Timestamp::now()).unwrap();
     let chain = CertificateDer::pem_slice_iter(signed.as_bytes()).map(Result::unwrap).collect();
     (chain, PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap())
 }
@@ -340,7 +340,7 @@ fn decide(shared: &Shared, user: &str, head: &http::request::Parts, body: &[u8])
             if state.objects.contains_key(&name) {
                 return no(StatusCode::CONFLICT, "it exists");
             }
-            let addresses = asked(&object).map(|asked| asked.names.addresses).unwrap_or_default();
+            let addresses = csr(&object).map(|csr| csr.names.addresses).unwrap_or_default();
             state.addresses.push(addresses);
             state.version += 1;
             let mut object = object;
@@ -381,23 +381,23 @@ fn faults(object: &Value, user: &str, headers: &http::HeaderMap, takes_strangers
     let signer = object["spec"]["signerName"].as_str().unwrap_or_default();
     let usages = object["spec"]["usages"].as_array().cloned().unwrap_or_default();
     let usages: Vec<&str> = usages.iter().filter_map(Value::as_str).collect();
-    match (Signer::of(signer), asked(object)) {
-        (Some(known), Ok(asked)) => {
+    match (Signer::of(signer), csr(object)) {
+        (Some(known), Ok(csr)) => {
             expect(usages.len() == 3, format!("usages {usages:?}"));
-            if let Err(why) = known.check(&asked, &usages) {
+            if let Err(why) = known.check(&csr, &usages) {
                 expect(false, why);
             }
             let prefix = if takes_strangers { "kubelet:" } else { "system:node:" };
-            expect(asked.common_name.starts_with(prefix), asked.common_name.clone());
-            let is_own = ["nobody", "token"].contains(&user) || user == asked.common_name;
-            expect(is_own, format!("{user} asks for {}", asked.common_name));
+            expect(csr.common_name.starts_with(prefix), csr.common_name.clone());
+            let is_own = ["nobody", "token"].contains(&user) || user == csr.common_name;
+            expect(is_own, format!("{user} asks for {}", csr.common_name));
         }
-        (signer, asked) => expect(false, format!("{signer:?} {asked:?}")),
+        (signer, csr) => expect(false, format!("{signer:?} {csr:?}")),
     }
     faults
 }
 
-fn asked(object: &Value) -> Result<master::pki::Request, String> {
+fn csr(object: &Value) -> Result<master::pki::Request, String> {
     let pem = STANDARD.decode(object["spec"]["request"].as_str().unwrap_or_default());
     master::pki::Request::read(&pem.map_err(|error| error.to_string())?)
 }
@@ -406,12 +406,12 @@ fn sign(shared: &Shared, object: &mut Value, version: u64) {
     let usages = object["spec"]["usages"].as_array().cloned().unwrap_or_default();
     let usages: Vec<&str> = usages.iter().filter_map(Value::as_str).collect();
     let signer = Signer::of(object["spec"]["signerName"].as_str().unwrap_or_default()).unwrap();
-    let asked = asked(object).unwrap();
-    let usages = signer.check(&asked, &usages).unwrap();
+    let csr = csr(object).unwrap();
+    let usages = signer.check(&csr, &usages).unwrap();
     let lifetimes = Lifetimes { issued: shared.rules.life, ..Lifetimes::default() };
     let pki =
         Pki::open(shared.authorities.folder.path(), Timestamp::now()).unwrap().with_lifetimes(lifetimes);
-    let signed = pki.issue(&asked, &usages, None, Timestamp::now()).unwrap();
+    let signed = pki.issue(&csr, &usages, None, Timestamp::now()).unwrap();
     object["metadata"]["resourceVersion"] = version.to_string().into();
     object["status"] = json!({
         "conditions": [{"type": "Approved", "status": "True", "reason": "Stage", "message": "played"}],

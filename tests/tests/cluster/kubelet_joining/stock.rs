@@ -4,7 +4,7 @@ use std::fs;
 
 use tests::World;
 
-use crate::kubelet_joining::machine::{by_token, file, pem, says};
+use crate::kubelet_joining::machine::{by_token, file, pem, wait_for_log};
 use crate::kubelet_joining::stage::{Authorities, Rules, Stage, TOKEN};
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn bootstrap_kubeconfig_yields_a_kubeconfig_with_the_certificate_path() {
         "127.0.0.1",
     ]);
     node.launch();
-    says(&node, "kubectl certificate approve").await;
+    wait_for_log(&node, "kubectl certificate approve").await;
     assert!(stage.seen().iter().all(|seen| seen.user == "token"), "{:?}", stage.seen());
     // The key waits under the file name that the stock kubelet uses; no other file exists yet.
     file(&node, &pki.join("kubelet-client.key.tmp")).await;
@@ -68,7 +68,7 @@ async fn a_401_without_credentials_is_reported_with_the_remedy() {
     fs::write(&kubeconfig, bare).unwrap();
     node = node.with_flags(["--kubeconfig", kubeconfig.to_str().unwrap()]);
     node.launch();
-    let said = says(&node, "answered 401").await;
-    assert!(said.contains("--bootstrap-kubeconfig"), "{said}");
+    let log_line = wait_for_log(&node, "answered 401").await;
+    assert!(log_line.contains("--bootstrap-kubeconfig"), "{log_line}");
     assert!(stage.seen().iter().all(|seen| seen.user == "nobody"), "{:?}", stage.seen());
 }

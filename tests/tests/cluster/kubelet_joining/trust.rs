@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tests::free_port;
 
-use crate::kubelet_joining::machine::{pem, says, started};
+use crate::kubelet_joining::machine::{pem, started, wait_for_log};
 use crate::kubelet_joining::stage::{Authorities, Rules, Stage};
 
 #[tokio::test]
@@ -12,13 +12,13 @@ async fn after_trust_on_first_use_a_restart_trusts_no_other_ca() {
     let stage = Stage::new(&Authorities::new(), Rules::default()).await;
     let flags = ["--bootstrap", stage.server(), "--bootstrap-insecure-trust-on-first-use"];
     let mut node = started("second", &flags).await;
-    says(&node, "kubectl certificate approve").await;
+    wait_for_log(&node, "kubectl certificate approve").await;
     // The kubelet still waits for its approval, and is killed.
     node.kill();
     let port = stage.leave().await;
     let other = Stage::at(port, &Authorities::new(), Rules::default(), SignedDuration::ZERO).await;
     node.launch();
-    says(&node, "different cluster CA").await;
+    wait_for_log(&node, "different cluster CA").await;
     assert!(other.seen().iter().all(|seen| seen.what == "GET /bootstrap/v1/cluster-info"));
 }
 
@@ -52,8 +52,8 @@ async fn kubelet_sends_nothing_to_servers_with_a_wrong_ca() {
     ] {
         let line = format!("{}#sha256:{}", stage.server(), ours.hash());
         let mut node = started("trust", &["--bootstrap", &line]).await;
-        let said = says(&node, expected).await;
-        assert!(said.contains("nothing was sent to it"), "{said}");
+        let log_line = wait_for_log(&node, expected).await;
+        assert!(log_line.contains("nothing was sent to it"), "{log_line}");
         node.kill();
         was_sent_nothing(stage);
         // A kubelet that sends no request has no key yet, and no certificate.
@@ -68,9 +68,12 @@ async fn complaint_clock_skew_is_reported_as_clock_skew() {
         let clock = SignedDuration::from_hours(24 * days);
         let stage = Stage::at(free_port(), &authorities, Rules::default(), clock).await;
         let node = started("clock", &["--bootstrap", &stage.line()]).await;
-        let said = says(&node, "set the clock").await;
+        let log_line = wait_for_log(&node, "set the clock").await;
         let year = (Timestamp::now() + clock).to_string()[..4].to_owned();
-        assert!(said.contains(expected) && said.contains(&format!("the server's says {year}")), "{said}");
+        assert!(
+            log_line.contains(expected) && log_line.contains(&format!("the server's says {year}")),
+            "{log_line}"
+        );
         was_sent_nothing(&stage);
     }
 }
@@ -80,12 +83,12 @@ async fn trust_on_first_use_needs_an_explicit_flag() {
     let stage = Stage::new(&Authorities::new(), Rules::default()).await;
     let flags = ["--bootstrap", stage.server(), "--bootstrap-insecure-trust-on-first-use"];
     let node = started("first", &flags).await;
-    says(&node, "kubectl certificate approve").await;
+    wait_for_log(&node, "kubectl certificate approve").await;
     // A server that replaces the trusted one is not trusted.
     let authorities = stage.authorities();
     let port = stage.leave().await;
     let other = Stage::at(port, &Authorities::new(), Rules::default(), SignedDuration::ZERO).await;
-    says(&node, "different cluster CA").await;
+    wait_for_log(&node, "different cluster CA").await;
     assert!(
         other.seen().iter().all(|seen| seen.what == "GET /bootstrap/v1/cluster-info"),
         "{:?}",
@@ -93,8 +96,9 @@ async fn trust_on_first_use_needs_an_explicit_flag() {
     );
     let port = other.leave().await;
     let stage = Stage::at(port, &authorities, Rules::default(), SignedDuration::ZERO).await;
-    let asked = async || if stage.approve() == 1 { Ok(()) } else { Err("it has not asked again".to_owned()) };
-    node.wait_for("the request", asked).await;
-    says(&node, "the serving certificate of this node is valid until").await;
+    let is_requested =
+        async || if stage.approve() == 1 { Ok(()) } else { Err("it has not asked again".to_owned()) };
+    node.wait_for("the request", is_requested).await;
+    wait_for_log(&node, "the serving certificate of this node is valid until").await;
     assert!(stage.faults().is_empty(), "{:?}", stage.faults());
 }

@@ -6,7 +6,7 @@ use tests::manifest::sleeper;
 use tests::wait_until;
 
 use crate::kubelet_joining::machine::{
-    CLIENT, SERVING, admin, file, is_in, line, master, pem, requests, says, started,
+    CLIENT, SERVING, admin, file, is_in, line, master, pem, requests, started, wait_for_log,
 };
 use crate::kubelet_joining::stage::{Authorities, Rules, Stage};
 
@@ -15,25 +15,25 @@ async fn complaint_serving_requests_stay_pending_but_one_approval_covers_both_wh
     let master = master(&[]).await;
     let mut node = started("queue", &["--bootstrap", &line(&master).await]).await;
     node.write("own.yaml", &sleeper("own"));
-    let said = says(&node, "kubectl certificate approve").await;
+    let log_line = wait_for_log(&node, "kubectl certificate approve").await;
     node.wait_ready("own").await;
     // A kubelet that is killed while it waits finds its pending request by its key, and sends no other one.
     node.kill();
     node.launch();
     node.wait_ready("own").await;
     let look = async || {
-        let told = node.get("events").await?;
-        let is_told = |event: &&Value| {
+        let events = node.get("events").await?;
+        let is_reported = |event: &&Value| {
             event["message"].as_str().is_some_and(|text| text.contains("certificate approve"))
         };
-        let told: Vec<&Value> = told.iter().filter(is_told).collect();
-        if told.is_empty() { Err("no event says what it waits for".to_owned()) } else { Ok(()) }
+        let events: Vec<&Value> = events.iter().filter(is_reported).collect();
+        if events.is_empty() { Err("no event says what it waits for".to_owned()) } else { Ok(()) }
     };
     node.wait_for("an event that says what it waits for", look).await;
     let waiting = requests(&master, CLIENT).await;
     assert_eq!(waiting.len(), 1, "{waiting:?}");
     let name = waiting[0]["metadata"]["name"].as_str().unwrap();
-    assert!(said.contains(name) && said.contains(&node.node), "{said}");
+    assert!(log_line.contains(name) && log_line.contains(&node.node), "{log_line}");
     admin(&master, &["certificate", "approve", name]).await;
     is_in(&node, &master, "kubelet:").await;
     // One approval is enough: the serving certificate follows without another one.
@@ -44,7 +44,7 @@ async fn complaint_serving_requests_stay_pending_but_one_approval_covers_both_wh
     let before = file(&node, &pem(&node, "kubelet-client-current.pem")).await;
     node.stop().await;
     node.start().await;
-    says(&node, "the serving certificate of this node is valid until").await;
+    wait_for_log(&node, "the serving certificate of this node is valid until").await;
     assert_eq!(file(&node, &pem(&node, "kubelet-client-current.pem")).await, before);
     assert_eq!(requests(&master, CLIENT).await.len(), 1);
 }
@@ -53,11 +53,11 @@ async fn complaint_serving_requests_stay_pending_but_one_approval_covers_both_wh
 async fn a_denied_csr_is_reported_with_the_remedy_and_requested_again_after_its_deletion() {
     let master = master(&[]).await;
     let node = started("deny", &["--bootstrap", &line(&master).await]).await;
-    says(&node, "kubectl certificate approve").await;
+    wait_for_log(&node, "kubectl certificate approve").await;
     let name = requests(&master, CLIENT).await[0]["metadata"]["name"].as_str().unwrap().to_owned();
     admin(&master, &["certificate", "deny", &name]).await;
-    let said = says(&node, "was denied").await;
-    assert!(said.contains(&format!("kubectl delete csr {name}")), "{said}");
+    let log_line = wait_for_log(&node, "was denied").await;
+    assert!(log_line.contains(&format!("kubectl delete csr {name}")), "{log_line}");
     let uid = requests(&master, CLIENT).await[0]["metadata"]["uid"].clone();
     admin(&master, &["delete", "csr", &name]).await;
     let again = async || {
@@ -76,9 +76,9 @@ async fn kubelet_waits_for_an_unreachable_master_before_and_after_its_csr() {
     let line = line(&master).await;
     master.kill();
     let node = started("away", &["--bootstrap", &line]).await;
-    says(&node, "does not answer").await;
+    wait_for_log(&node, "does not answer").await;
     master.start().await;
-    says(&node, "kubectl certificate approve").await;
+    wait_for_log(&node, "kubectl certificate approve").await;
     master.kill();
     master.start().await;
     let waiting = requests(&master, CLIENT).await;
@@ -92,16 +92,16 @@ async fn kubelet_respects_retry_after_of_csr_creation() {
     let rules = Rules { is_full: true, ..Rules::default() };
     let stage = Stage::new(&Authorities::new(), rules).await;
     let mut node = started("full", &["--bootstrap", &stage.line()]).await;
-    let said = says(&node, "answered 429").await;
+    let log_line = wait_for_log(&node, "answered 429").await;
     assert!(
-        said.contains("10 requests of the node are undecided") && said.contains("kubectl get csr"),
-        "{said}"
+        log_line.contains("10 requests of the node are undecided") && log_line.contains("kubectl get csr"),
+        "{log_line}"
     );
-    let asked = || stage.seen().iter().filter(|seen| seen.what.starts_with("POST")).count();
-    let told = asked();
+    let post_count = || stage.seen().iter().filter(|seen| seen.what.starts_with("POST")).count();
+    let events = post_count();
     // It runs its own static pods anyway, and retries only after the ten minutes that the server demands.
     node.write("own.yaml", &sleeper("own"));
     node.wait_ready("own").await;
-    assert_eq!((told, asked()), (1, 1));
+    assert_eq!((events, post_count()), (1, 1));
     node.kill();
 }

@@ -16,16 +16,16 @@ pub async fn learn(join: &str) -> Result<Value, String> {
     let url = format!("{server}/bootstrap/v1/cluster-info");
     let _ = rustls::crypto::ring::default_provider().install_default();
     let anybody = reqwest::Client::builder().danger_accept_invalid_certs(true).build().unwrap();
-    let told = ask(&anybody, &url).await?;
-    let authority = told["certificateAuthority"].as_str().unwrap_or_default();
+    let cluster_info = send_request(&anybody, &url).await?;
+    let authority = cluster_info["certificateAuthority"].as_str().unwrap_or_default();
     let found = ca_hash(authority.as_bytes())?;
     if found != hash {
         return Err(format!("another authority: {found}"));
     }
-    ask(&trusting(authority, None)?, &url).await
+    send_request(&trusting(authority, None)?, &url).await
 }
 
-async fn ask(client: &reqwest::Client, url: &str) -> Result<Value, String> {
+async fn send_request(client: &reqwest::Client, url: &str) -> Result<Value, String> {
     let response = client.get(url).send().await.map_err(|error| format!("{error:?}"))?;
     let code = response.status().as_u16();
     let text = response.text().await.map_err(|error| error.to_string())?;
@@ -46,13 +46,16 @@ pub async fn join_string(master: &Master) -> String {
 async fn join_string_joins_only_its_own_cluster() {
     let (one, other) = (Master::running().await, Master::running().await);
     let join = join_string(&one).await;
-    let told = learn(&join).await.unwrap();
-    assert_eq!((&told["apiVersion"], &told["kind"]), (&"bootstrap/v1".into(), &"ClusterInfo".into()));
-    assert_eq!(told["nodeUserPrefix"], "kubelet:");
-    assert_eq!(told["certificateAuthority"], one.admin().unwrap().authority.as_str());
-    let servers = told["servers"].as_array().unwrap();
+    let cluster_info = learn(&join).await.unwrap();
+    assert_eq!(
+        (&cluster_info["apiVersion"], &cluster_info["kind"]),
+        (&"bootstrap/v1".into(), &"ClusterInfo".into())
+    );
+    assert_eq!(cluster_info["nodeUserPrefix"], "kubelet:");
+    assert_eq!(cluster_info["certificateAuthority"], one.admin().unwrap().authority.as_str());
+    let servers = cluster_info["servers"].as_array().unwrap();
     assert!(servers[0].as_str().unwrap().ends_with(&format!(":{}", one.port)), "{servers:?}");
-    let time: jiff::Timestamp = told["serverTime"].as_str().unwrap().parse().unwrap();
+    let time: jiff::Timestamp = cluster_info["serverTime"].as_str().unwrap().parse().unwrap();
     assert!(time.duration_since(jiff::Timestamp::now()).abs() < jiff::SignedDuration::from_mins(1));
     // Another cluster at the same address, and a join string with a wrong digit.
     let swapped = join.replace(&one.port.to_string(), &other.port.to_string());
@@ -62,8 +65,8 @@ async fn join_string_joins_only_its_own_cluster() {
         let refused = learn(&join).await.unwrap_err();
         assert!(refused.starts_with("another authority"), "{refused}");
     }
-    let nobody = trusting(&one.admin().unwrap().authority, None).unwrap();
-    let (code, _) = one.ask(&nobody, "/bootstrap/v1/other").await.unwrap();
+    let anonymous = trusting(&one.admin().unwrap().authority, None).unwrap();
+    let (code, _) = one.send_request(&anonymous, "/bootstrap/v1/other").await.unwrap();
     assert_eq!(code, 403);
 }
 
@@ -85,14 +88,17 @@ async fn a_discovery_server_serves_the_same_cluster_info_and_nothing_else() {
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     let mut running = start(&file);
     let join = join_string(&master).await.replace(&master.port.to_string(), &port.to_string());
-    let told = wait_until(DEADLINE, async || learn(&join).await).await.unwrap();
+    let cluster_info = wait_until(DEADLINE, async || learn(&join).await).await.unwrap();
     let of_master = learn(&join_string(&master).await).await.unwrap();
     for field in ["servers", "certificateAuthority", "nodeUserPrefix", "apiVersion", "kind"] {
-        assert_eq!(told[field], of_master[field], "{field}");
+        assert_eq!(cluster_info[field], of_master[field], "{field}");
     }
-    assert!(told.get("servingKey").is_none() && told["serverTime"].is_string(), "{told}");
+    assert!(
+        cluster_info.get("servingKey").is_none() && cluster_info["serverTime"].is_string(),
+        "{cluster_info}"
+    );
     let client = trusting(&master.admin().unwrap().authority, None).unwrap();
-    let refused = ask(&client, &format!("https://127.0.0.1:{port}/api/v1/pods")).await.unwrap_err();
+    let refused = send_request(&client, &format!("https://127.0.0.1:{port}/api/v1/pods")).await.unwrap_err();
     assert!(refused.contains("NotFound"), "{refused}");
     running.start_kill().unwrap();
     let log = running.wait_with_output().await.unwrap().stderr;
@@ -106,6 +112,9 @@ async fn a_discovery_server_serves_the_same_cluster_info_and_nothing_else() {
     let path = folder.path().join("swapped.json");
     fs::write(&path, swapped.to_string()).unwrap();
     let ended = start(&path).wait_with_output().await.unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(!ended.status.success() && said.contains("does not lead to certificateAuthority"), "{said}");
+    let error_output = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(
+        !ended.status.success() && error_output.contains("does not lead to certificateAuthority"),
+        "{error_output}"
+    );
 }

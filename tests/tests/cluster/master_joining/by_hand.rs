@@ -63,7 +63,7 @@ async fn master_runs_with_certificates_created_by_the_administrator() {
     assert_eq!(made.code, 0, "{made:?}");
     let seen = node().await;
     assert!(seen.code == 0 && seen.stdout.contains("worker-1"), "{seen:?}");
-    let (_, text) = master.ask_as_admin("/api/v1/nodes/worker-1").await;
+    let (_, text) = master.get_as_admin("/api/v1/nodes/worker-1").await;
     let seen: Value = serde_json::from_str(&text).unwrap();
     let trusted =
         seen["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Trusted");

@@ -28,20 +28,25 @@ async fn complaint_expired_token_hangs_but_is_reported_at_once_with_the_remedy()
     make(&master, "/api/v1/namespaces/kube-system/secrets", &secret).await;
     let request = machine.request("kubelet:n1", "");
     let shows = Shows::Token("abcdef.0123456789abcdef");
-    let (code, told) = machine.asks(&master, &shows, ("a", CLIENT), &request).await;
-    let message = told["message"].as_str().unwrap();
-    assert!(code == 401 && message.contains("has expired"), "{told}");
+    let (code, response) = machine.request_certificate(&master, &shows, ("a", CLIENT), &request).await;
+    let message = response["message"].as_str().unwrap();
+    assert!(code == 401 && message.contains("has expired"), "{response}");
     let command = message.split('`').nth(1).unwrap();
     let arguments = command.strip_prefix("kubectl ").unwrap().replace('\'', "");
     admin(&master, &arguments).await;
-    assert_eq!(machine.asks(&master, &shows, ("a", CLIENT), &request).await.0, 201, "{command}");
+    assert_eq!(
+        machine.request_certificate(&master, &shows, ("a", CLIENT), &request).await.0,
+        201,
+        "{command}"
+    );
     // An unknown token ID and a wrong secret give the same error.
     for unknown in ["abcdef.ffffffffffffffff", "ffffff.0123456789abcdef"] {
-        let (code, told) = machine.asks(&master, &Shows::Token(unknown), ("b", CLIENT), &request).await;
-        let message = told["message"].as_str().unwrap();
+        let (code, response) =
+            machine.request_certificate(&master, &Shows::Token(unknown), ("b", CLIENT), &request).await;
+        let message = response["message"].as_str().unwrap();
         assert!(
             code == 401 && message.contains("no such bootstrap token") && !message.contains("expired on"),
-            "{told}"
+            "{response}"
         );
     }
 }
@@ -49,11 +54,11 @@ async fn complaint_expired_token_hangs_but_is_reported_at_once_with_the_remedy()
 #[tokio::test]
 async fn complaint_clock_skew_is_unnoticed_but_cluster_info_has_the_server_time() {
     let master = Master::running().await;
-    let nobody = trusting(&master.admin().unwrap().authority, None).unwrap();
-    let (_, text) = master.ask(&nobody, "/bootstrap/v1/cluster-info").await.unwrap();
-    let told: Value = serde_json::from_str(&text).unwrap();
-    let time: Timestamp = told["serverTime"].as_str().unwrap().parse().unwrap();
-    assert!(time.duration_since(Timestamp::now()).abs() < SignedDuration::from_mins(1), "{told}");
+    let anonymous = trusting(&master.admin().unwrap().authority, None).unwrap();
+    let (_, text) = master.send_request(&anonymous, "/bootstrap/v1/cluster-info").await.unwrap();
+    let response: Value = serde_json::from_str(&text).unwrap();
+    let time: Timestamp = response["serverTime"].as_str().unwrap().parse().unwrap();
+    assert!(time.duration_since(Timestamp::now()).abs() < SignedDuration::from_mins(1), "{response}");
 }
 
 #[tokio::test]
@@ -61,18 +66,18 @@ async fn complaint_serving_requests_stay_pending_one_approval_covers_both_certif
     let master = Master::running().await;
     let machine = Machine::new();
     let request = machine.request("kubelet:n1", "");
-    machine.asks(&master, &Shows::Nothing, ("client", CLIENT), &request).await;
+    machine.request_certificate(&master, &Shows::Nothing, ("client", CLIENT), &request).await;
     admin(&master, "certificate approve client").await;
     let certificate = machine.is_signed(&master, &Shows::Nothing, "client").await;
     let shows = Shows::Certificate(&certificate);
     let serving = machine.request("kubelet:n1", "DNS:n1,IP:127.0.0.1");
-    let (code, made) = machine.asks(&master, &shows, ("serving", SERVING), &serving).await;
+    let (code, made) = machine.request_certificate(&master, &shows, ("serving", SERVING), &serving).await;
     assert_eq!(code, 201, "{made}");
     machine.is_signed(&master, &shows, "serving").await;
     // A certificate for another node's name or address is not issued.
     let foreign = machine.request("kubelet:n2", "DNS:n2");
-    let (code, told) = machine.asks(&master, &shows, ("foreign", SERVING), &foreign).await;
-    assert!(code == 403 && told["message"].as_str().unwrap().contains("CN=system:node:n1"), "{told}");
+    let (code, response) = machine.request_certificate(&master, &shows, ("foreign", SERVING), &foreign).await;
+    assert!(code == 403 && response["message"].as_str().unwrap().contains("CN=system:node:n1"), "{response}");
 }
 
 #[tokio::test]
@@ -85,7 +90,7 @@ async fn complaint_reinstalled_node_is_rejected_but_joins_after_deletion_or_appr
     let (first, second, third) = (Machine::new(), Machine::new(), Machine::new());
     let joins = async |machine: &Machine, name: &str| {
         let request = machine.request("kubelet:n1", "");
-        let (code, made) = machine.asks(&master, &bearer, (name, CLIENT), &request).await;
+        let (code, made) = machine.request_certificate(&master, &bearer, (name, CLIENT), &request).await;
         assert_eq!(code, 201, "{made}");
     };
     joins(&first, "first").await;
@@ -93,17 +98,17 @@ async fn complaint_reinstalled_node_is_rejected_but_joins_after_deletion_or_appr
     // A rebuilt machine has a new key. After its Node was deleted, it joins like a new machine.
     admin(&master, "delete node n1").await;
     joins(&second, "second").await;
-    let anew = second.is_signed(&master, &bearer, "second").await;
+    let reissued = second.is_signed(&master, &bearer, "second").await;
     // While its Node exists, an administrator confirms that it is the same machine.
     joins(&third, "third").await;
     admin(&master, "certificate approve third").await;
     let approved = third.is_signed(&master, &bearer, "third").await;
     for (machine, certificate, expected) in
-        [(&first, &old, 403), (&second, &anew, 403), (&third, &approved, 200)]
+        [(&first, &old, 403), (&second, &reissued, 403), (&third, &approved, 200)]
     {
         let shows = Shows::Certificate(certificate);
-        let (code, told) = machine.sends(&master, &shows, "/api/v1/nodes/n1", None).await;
-        assert_eq!(code, expected, "{told}");
+        let (code, response) = machine.sends(&master, &shows, "/api/v1/nodes/n1", None).await;
+        assert_eq!(code, expected, "{response}");
     }
 }
 
@@ -118,10 +123,10 @@ async fn complaint_node_with_an_expired_certificate_is_lost_but_is_approved_agai
     let ended = pki.client("kubelet:n1", &["system:nodes".to_owned()], long_ago).unwrap();
     let authority = &master.admin().unwrap().authority;
     let client = trusting(authority, Some((&ended.certificates, &ended.key))).unwrap();
-    let refused = master.ask(&client, "/api/v1/nodes/n1").await;
+    let refused = master.send_request(&client, "/api/v1/nodes/n1").await;
     assert!(refused.as_ref().is_err_and(|why| why.to_lowercase().contains("expired")), "{refused:?}");
     let request = machine.request("kubelet:n1", "");
-    machine.asks(&master, &Shows::Nothing, ("again", CLIENT), &request).await;
+    machine.request_certificate(&master, &Shows::Nothing, ("again", CLIENT), &request).await;
     assert!(admin(&master, "get csr again").await.contains("Pending"));
     admin(&master, "certificate approve again").await;
     let certificate = machine.is_signed(&master, &Shows::Nothing, "again").await;
@@ -141,7 +146,7 @@ async fn complaint_any_token_claims_any_name_but_a_bound_one_claims_only_its_own
         [("own", &bound, "n1", "Approved"), ("other", &bound, "n2", "Denied"), ("taken", &free, "taken", "")]
     {
         let request = machine.request(&format!("kubelet:{node}"), "");
-        machine.asks(&master, &Shows::Token(token), (name, CLIENT), &request).await;
+        machine.request_certificate(&master, &Shows::Token(token), (name, CLIENT), &request).await;
         if expected.is_empty() {
             // The request waits for an administrator; the master logs this.
             let waits = async || {
@@ -153,7 +158,7 @@ async fn complaint_any_token_claims_any_name_but_a_bound_one_claims_only_its_own
                 machine.sends(&master, &Shows::Token(token), &format!("{REQUESTS}/taken"), None).await;
             assert_eq!(seen["status"], json!({}), "{seen}");
         } else {
-            machine.is_told(&master, name, expected).await;
+            machine.has_condition(&master, name, expected).await;
         }
     }
 }

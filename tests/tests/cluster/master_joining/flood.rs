@@ -67,7 +67,7 @@ async fn large_anonymous_requests_are_refused_and_nodes_still_join_and_renew() {
     let mut master = Master::running().await;
     let node = Machine::new();
     let request = node.request("kubelet:n1", "");
-    assert_eq!(node.asks(&master, &Shows::Nothing, ("n1", CLIENT), &request).await.0, 201);
+    assert_eq!(node.request_certificate(&master, &Shows::Nothing, ("n1", CLIENT), &request).await.0, 201);
     admin(&master, "certificate approve n1").await;
     let certificate = node.is_signed(&master, &Shows::Nothing, "n1").await;
     let (memory, disk) = (resident_kib(&master), bytes_below(&master.data_dir()));
@@ -94,15 +94,16 @@ async fn large_anonymous_requests_are_refused_and_nodes_still_join_and_renew() {
 
     // The node renews its certificate, and after a restart another node joins.
     let request = node.request("system:node:n1", "");
-    let (code, made) =
-        node.asks(&master, &Shows::Certificate(&certificate), ("renewed", CLIENT), &request).await;
+    let (code, made) = node
+        .request_certificate(&master, &Shows::Certificate(&certificate), ("renewed", CLIENT), &request)
+        .await;
     assert_eq!(code, 201, "{made}");
     node.is_signed(&master, &Shows::Certificate(&certificate), "renewed").await;
     master.kill();
     master.start().await;
     let other = Machine::new();
     let request = other.request("kubelet:n2", "");
-    assert_eq!(other.asks(&master, &Shows::Nothing, ("n2", CLIENT), &request).await.0, 201);
+    assert_eq!(other.request_certificate(&master, &Shows::Nothing, ("n2", CLIENT), &request).await.0, 201);
     admin(&master, "certificate approve n2").await;
     other.is_signed(&master, &Shows::Nothing, "n2").await;
 }

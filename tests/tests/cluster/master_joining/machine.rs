@@ -78,7 +78,7 @@ impl Machine {
     }
 
     /// Creates a CertificateSigningRequest with that name. Returns status code and body.
-    pub async fn asks(
+    pub async fn request_certificate(
         &self,
         master: &Master,
         shows: &Shows<'_>,
@@ -121,7 +121,7 @@ impl Machine {
     /// Joins as a node: sends an anonymous certificate request, waits, and returns the certificate (PEM).
     pub async fn joins(&self, master: &Master, name: &str, user: &str) -> String {
         let request = self.request(user, "");
-        let (code, made) = self.asks(master, &Shows::Nothing, (name, CLIENT), &request).await;
+        let (code, made) = self.request_certificate(master, &Shows::Nothing, (name, CLIENT), &request).await;
         assert_eq!(code, 201, "{made}");
         self.is_signed(master, &Shows::Nothing, name).await
     }
@@ -160,16 +160,16 @@ impl Machine {
     }
 
     /// Waits until the request has a condition of that type. Returns its message.
-    pub async fn is_told(&self, master: &Master, name: &str, kind: &str) -> String {
+    pub async fn has_condition(&self, master: &Master, name: &str, kind: &str) -> String {
         let look = async || {
-            let (_, text) = master.ask_as_admin(&format!("{REQUESTS}/{name}")).await;
+            let (_, text) = master.get_as_admin(&format!("{REQUESTS}/{name}")).await;
             let request: Value = serde_json::from_str(&text).unwrap();
             let all = request["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let found = all.iter().find(|condition| condition["type"] == kind);
             found.map(|found| found["message"].as_str().unwrap_or_default().to_owned()).ok_or(text)
         };
-        let told = wait_until(DEADLINE, look).await;
-        told.unwrap_or_else(|seen| panic!("{name} is not {kind}: {seen}\n{}", master.log()))
+        let decision = wait_until(DEADLINE, look).await;
+        decision.unwrap_or_else(|seen| panic!("{name} is not {kind}: {seen}\n{}", master.log()))
     }
 }
 

@@ -20,13 +20,17 @@ async fn start(mut master: Master, flags: &[&str]) -> Master {
 
 /// Trust state in the Node object: status and reason of the condition, and whether the node has the taint.
 async fn trust(master: &Master, name: &str) -> (String, String, bool) {
-    let (_, text) = master.ask_as_admin(&format!("{NODES}/{name}")).await;
+    let (_, text) = master.get_as_admin(&format!("{NODES}/{name}")).await;
     let node: Value = serde_json::from_str(&text).unwrap();
     let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = conditions.into_iter().find(|condition| condition["type"] == "Trusted").unwrap_or_default();
-    let says = |name: &str| found[name].as_str().unwrap_or_default().to_owned();
+    let annotation = |name: &str| found[name].as_str().unwrap_or_default().to_owned();
     let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
-    (says("status"), says("reason"), taints.iter().any(|taint| taint["key"] == "coracle.io/untrusted"))
+    (
+        annotation("status"),
+        annotation("reason"),
+        taints.iter().any(|taint| taint["key"] == "coracle.io/untrusted"),
+    )
 }
 
 async fn becomes(master: &Master, name: &str, expected: (&str, &str, bool)) {
@@ -38,8 +42,8 @@ async fn becomes(master: &Master, name: &str, expected: (&str, &str, bool)) {
             Err(format!("{found:?}"))
         }
     };
-    let told = wait_until(DEADLINE, look).await;
-    told.unwrap_or_else(|seen| panic!("{name} is not {expected:?}: {seen}\n{}", master.log()));
+    let response = wait_until(DEADLINE, look).await;
+    response.unwrap_or_else(|seen| panic!("{name} is not {expected:?}: {seen}\n{}", master.log()));
 }
 
 #[tokio::test]
@@ -75,19 +79,19 @@ async fn after_a_change_to_certificate_mode_old_nodes_stay_and_new_ones_are_reje
         (&never, NODES.to_owned(), Some(node("n2"))),
         (&never, crate::master_joining::machine::REQUESTS.to_owned(), Some(json!({}))),
     ] {
-        let (code, told) =
+        let (code, response) =
             stranger.sends(&master, &Shows::Certificate(certificate), &path, body.as_ref()).await;
-        let why = told["message"].as_str().unwrap();
+        let why = response["message"].as_str().unwrap();
         assert!(
             code == 403 && why.contains("the key of this certificate is not registered for node"),
-            "{told}"
+            "{response}"
         );
     }
 
     // The node renews with a new key. Both certificates are valid until the node uses the new one.
     let renewal = Machine::new();
     let request = renewal.request("kubelet:n1", "");
-    let (code, made) = old.asks(&master, &shows, ("renewal", CLIENT), &request).await;
+    let (code, made) = old.request_certificate(&master, &shows, ("renewal", CLIENT), &request).await;
     assert_eq!(code, 201, "{made}");
     let renewed = renewal.is_signed(&master, &Shows::Nothing, "renewal").await;
     for (machine, certificate) in [(&renewal, &renewed), (&old, &certificate)] {
@@ -101,7 +105,7 @@ async fn an_approved_key_registers_a_node_and_a_deletion_revokes_it() {
     let master = start(Master::new(), &["--node-admission=certificate"]).await;
     let machine = Machine::new();
     let request = machine.request("system:node:n1", "");
-    machine.asks(&master, &Shows::Nothing, ("n1", CLIENT), &request).await;
+    machine.request_certificate(&master, &Shows::Nothing, ("n1", CLIENT), &request).await;
     admin(&master, "certificate approve n1").await;
     let certificate = machine.is_signed(&master, &Shows::Nothing, "n1").await;
     let shows = Shows::Certificate(&certificate);
@@ -136,21 +140,22 @@ async fn an_approved_key_registers_a_node_and_a_deletion_revokes_it() {
     assert_eq!((&made["spec"]["taints"], &made["status"]["capacity"]["cpu"]), (&taints, &"2".into()));
     assert!(made["metadata"]["annotations"]["coracle.io/reserved"].is_null(), "{made}");
     // A restarted kubelet finds its Node and uses it.
-    let (code, told) = machine.sends(&master, &shows, NODES, Some(&own)).await;
-    assert_eq!((code, &told["reason"]), (409, &"AlreadyExists".into()));
+    let (code, response) = machine.sends(&master, &shows, NODES, Some(&own)).await;
+    assert_eq!((code, &response["reason"]), (409, &"AlreadyExists".into()));
     let (code, found) = machine.sends(&master, &shows, &format!("{NODES}/n1"), None).await;
     assert_eq!((code, &found["spec"]["taints"]), (200, &taints));
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    let (code, told) = machine.patches(&master, &certificate, &format!("{NODES}/n1/status"), &ready).await;
-    assert_eq!(code, 200, "{told}");
+    let (code, response) =
+        machine.patches(&master, &certificate, &format!("{NODES}/n1/status"), &ready).await;
+    assert_eq!(code, 200, "{response}");
     assert_eq!(
         trust(&master, "n1").await,
         ("True".into(), "KeyRegistered".into(), false),
         "it wrote over the list"
     );
     admin(&master, "delete node n1").await;
-    let (code, told) = machine.sends(&master, &shows, &format!("{NODES}/n1"), None).await;
-    assert_eq!(code, 403, "{told}");
+    let (code, response) = machine.sends(&master, &shows, &format!("{NODES}/n1"), None).await;
+    assert_eq!(code, 403, "{response}");
     // A manually created Node has no key and gets no pods.
     let file = master.data_dir().join("by-hand.json");
     std::fs::write(&file, node("by-hand").to_string()).unwrap();
@@ -171,8 +176,8 @@ async fn node_outside_the_allowlist_gets_no_pods() {
     assert!(master.stop(Signal::TERM).await.success());
     let master = start(master, &[open[0], "--node-admission=allowlist", "--node-allowlist=10.0.0.0/8"]).await;
     becomes(&master, "n1", ("False", "NotListed", true)).await;
-    let (code, told) = late.sends(&master, &Shows::Certificate(&of_late), NODES, Some(&node("n2"))).await;
-    assert!(code == 403 && told["message"].as_str().unwrap().contains("--node-allowlist"), "{told}");
+    let (code, response) = late.sends(&master, &Shows::Certificate(&of_late), NODES, Some(&node("n2"))).await;
+    assert!(code == 403 && response["message"].as_str().unwrap().contains("--node-allowlist"), "{response}");
 
     // Requests of the node itself cannot change its trust.
     for (path, patch, expected) in [
@@ -188,8 +193,9 @@ async fn node_outside_the_allowlist_gets_no_pods() {
             "annotations",
         ),
     ] {
-        let (code, told) = machine.patches(&master, &certificate, &format!("{NODES}/{path}"), &patch).await;
-        assert!(code == 403 && told["message"].as_str().unwrap().contains(expected), "{told}");
+        let (code, response) =
+            machine.patches(&master, &certificate, &format!("{NODES}/{path}"), &patch).await;
+        assert!(code == 403 && response["message"].as_str().unwrap().contains(expected), "{response}");
     }
     let lie = json!({"status": {"conditions": [{"type": "Trusted", "status": "True"}]}});
     assert_eq!(machine.patches(&master, &certificate, &format!("{NODES}/n1/status"), &lie).await.0, 200);

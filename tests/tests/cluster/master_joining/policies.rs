@@ -23,9 +23,10 @@ async fn new_nodes_are_approved_by_policy() {
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let master = master(&flags).await;
         let request = machine.request(&format!("kubelet:{node}"), "");
-        let (code, made) = machine.asks(&master, &Shows::Nothing, ("a", CLIENT), &request).await;
+        let (code, made) =
+            machine.request_certificate(&master, &Shows::Nothing, ("a", CLIENT), &request).await;
         assert_eq!(code, 201, "{made}");
-        machine.is_told(&master, "a", expected).await;
+        machine.has_condition(&master, "a", expected).await;
         if expected == "Approved" {
             let certificate = machine.is_signed(&master, &Shows::Nothing, "a").await;
             assert!(certificate.starts_with("-----BEGIN CERTIFICATE-----"));
@@ -46,8 +47,8 @@ async fn token_policy_approves_only_nodes_of_the_token() {
         ("other", Shows::Token(&bound), "n3", "Denied"),
     ] {
         let request = machine.request(&format!("kubelet:{node}"), "");
-        machine.asks(&master, &shows, (name, CLIENT), &request).await;
-        machine.is_told(&master, name, expected).await;
+        machine.request_certificate(&master, &shows, (name, CLIENT), &request).await;
+        machine.has_condition(&master, name, expected).await;
     }
 }
 
@@ -58,14 +59,16 @@ async fn a_machine_with_too_many_requests_gets_retry_after() {
     let request = machine.request("kubelet:n1", "");
     for number in 0..10 {
         let name = format!("try-{number}");
-        let (code, made) = machine.asks(&master, &Shows::Nothing, (&name, CLIENT), &request).await;
+        let (code, made) =
+            machine.request_certificate(&master, &Shows::Nothing, (&name, CLIENT), &request).await;
         assert_eq!(code, 201, "{made}");
     }
-    let (code, refused) = machine.asks(&master, &Shows::Nothing, ("once-more", CLIENT), &request).await;
+    let (code, refused) =
+        machine.request_certificate(&master, &Shows::Nothing, ("once-more", CLIENT), &request).await;
     assert_eq!(code, 429, "{refused}");
     let message = refused["message"].as_str().unwrap();
     assert!(message.contains("10 requests of the node n1 are undecided"), "{message}");
     let other = machine.request("kubelet:n2", "");
-    let (code, _) = machine.asks(&master, &Shows::Nothing, ("other", CLIENT), &other).await;
+    let (code, _) = machine.request_certificate(&master, &Shows::Nothing, ("other", CLIENT), &other).await;
     assert_eq!(code, 201);
 }

@@ -16,10 +16,10 @@ async fn rotate(master: &Master, flags: &[&str]) -> String {
 }
 
 /// Waits until the ConfigMap with the CA bundle for pods has that many certificates.
-async fn told_to_pods(master: &Master, expected: usize) {
+async fn published_to_pods(master: &Master, expected: usize) {
     let look = async || {
         let path = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt";
-        let (_, text) = master.ask_as_admin(path).await;
+        let (_, text) = master.get_as_admin(path).await;
         let found = text.matches("BEGIN CERTIFICATE").count();
         if found == expected { Ok(()) } else { Err(text) }
     };
@@ -36,7 +36,7 @@ async fn a_rotated_root_ca_interrupts_no_client_that_trusts_it() {
     fs::copy(master.data_dir().join("admin.kubeconfig"), &old_file).unwrap();
     let old_node = Machine::new();
     let request = old_node.request("kubelet:n1", "");
-    old_node.asks(&master, &Shows::Nothing, ("old", CLIENT), &request).await;
+    old_node.request_certificate(&master, &Shows::Nothing, ("old", CLIENT), &request).await;
     admin(&master, "certificate approve old").await;
     let of_old = old_node.is_signed(&master, &Shows::Nothing, "old").await;
     let node = serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}});
@@ -52,27 +52,27 @@ async fn a_rotated_root_ca_interrupts_no_client_that_trusts_it() {
     let new_line = join_string(&master).await;
     let pinned = |line: &str| line.split_once("#sha256:").unwrap().1.to_owned();
     assert!(printed.contains(&pinned(&new_line)) && pinned(&new_line) != pinned(&old_line), "{printed}");
-    let told = learn(&new_line).await.unwrap();
-    assert_eq!(told["retiringAuthority"], old_admin.authority.as_str());
+    let cluster_info = learn(&new_line).await.unwrap();
+    assert_eq!(cluster_info["retiringAuthority"], old_admin.authority.as_str());
     assert_eq!(
-        ca_hash(told["certificateAuthority"].as_str().unwrap().as_bytes()).unwrap(),
+        ca_hash(cluster_info["certificateAuthority"].as_str().unwrap().as_bytes()).unwrap(),
         pinned(&new_line)
     );
     let refused = learn(&old_line).await.unwrap_err();
     assert!(refused.starts_with("another authority"), "{refused}");
-    told_to_pods(&master, 2).await;
+    published_to_pods(&master, 2).await;
     let both = master.admin().unwrap();
     assert_eq!(both.authority.matches("BEGIN CERTIFICATE").count(), 2);
     // A client that trusts only the old root, one that trusts only the new one, and a new node.
-    let asked = master.kubectl(&old_file, &["get", "namespaces"]).await;
-    assert_eq!(asked.code, 0, "{asked:?}");
-    let new_root = told["certificateAuthority"].as_str().unwrap();
+    let output = master.kubectl(&old_file, &["get", "namespaces"]).await;
+    assert_eq!(output.code, 0, "{output:?}");
+    let new_root = cluster_info["certificateAuthority"].as_str().unwrap();
     let own = (both.credentials.certificates.as_str(), both.credentials.key.as_str());
     let knows_new = trusting(new_root, Some(own)).unwrap();
-    assert_eq!(master.ask(&knows_new, "/api/v1/namespaces").await.unwrap().0, 200);
+    assert_eq!(master.send_request(&knows_new, "/api/v1/namespaces").await.unwrap().0, 200);
     let new_node = Machine::new();
     let request = new_node.request("kubelet:n2", "");
-    new_node.asks(&master, &Shows::Nothing, ("new", CLIENT), &request).await;
+    new_node.request_certificate(&master, &Shows::Nothing, ("new", CLIENT), &request).await;
     admin(&master, "certificate approve new").await;
     let of_new = new_node.is_signed(&master, &Shows::Nothing, "new").await;
     for (machine, certificate) in [(&old_node, &of_old), (&new_node, &of_new)] {
@@ -93,15 +93,15 @@ async fn a_rotated_root_ca_interrupts_no_client_that_trusts_it() {
         refused.code != 0 && refused.stderr.contains(late) && refused.stderr.contains("--force"),
         "{refused:?}"
     );
-    told_to_pods(&master, 2).await;
+    published_to_pods(&master, 2).await;
     rotate(&master, &["--intermediate"]).await;
     assert_eq!(master.kubectl(&old_file, &["get", "namespaces"]).await.code, 0);
     let request = old_node.request("kubelet:n1", "");
-    old_node.asks(&master, &Shows::Certificate(&of_old), ("renewed", CLIENT), &request).await;
+    old_node.request_certificate(&master, &Shows::Certificate(&of_old), ("renewed", CLIENT), &request).await;
     let renewed = old_node.is_signed(&master, &Shows::Nothing, "renewed").await;
     let ready = serde_json::json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    let (code, told) = old_node.patches(&master, &renewed, "/api/v1/nodes/n1/status", &ready).await;
-    assert_eq!(code, 200, "{told}");
+    let (code, cluster_info) = old_node.patches(&master, &renewed, "/api/v1/nodes/n1/status", &ready).await;
+    assert_eq!(code, 200, "{cluster_info}");
     let checked = master.verb(&["check"]).await.stdout;
     assert!(!checked.contains("of the new root:") && checked.contains("two root CAs"), "{checked}");
     let mut new_watch = master.client().get(&url).send().await.unwrap();
@@ -110,10 +110,10 @@ async fn a_rotated_root_ca_interrupts_no_client_that_trusts_it() {
     assert!(twice.code != 0 && twice.stderr.contains("--retire"), "{twice:?}");
 
     rotate(&master, &["--retire"]).await;
-    told_to_pods(&master, 1).await;
+    published_to_pods(&master, 1).await;
     let gone = master.kubectl(&old_file, &["get", "namespaces"]).await;
     assert!(gone.code != 0 && gone.stderr.contains("certificate"), "{gone:?}");
-    assert_eq!(master.ask(&knows_new, "/api/v1/namespaces").await.unwrap().0, 200);
+    assert_eq!(master.send_request(&knows_new, "/api/v1/namespaces").await.unwrap().0, 200);
     assert!(learn(&new_line).await.unwrap()["retiringAuthority"].is_null());
     assert!(!master.verb(&["check"]).await.stdout.contains("two root CAs"));
     assert_ne!(master.verb(&["rotate-ca", "--retire"]).await.code, 0);
@@ -151,6 +151,6 @@ async fn a_root_ca_without_its_key_is_not_rotated() {
     fs::rename(&key, master.data_dir().join("elsewhere.key")).unwrap();
     let refused = master.verb(&["rotate-ca"]).await;
     assert!(refused.code != 0 && refused.stderr.contains("put the key of root.crt there"), "{refused:?}");
-    let told: Value = learn(&join_string(&master).await).await.unwrap();
-    assert!(told["retiringAuthority"].is_null(), "{told}");
+    let cluster_info: Value = learn(&join_string(&master).await).await.unwrap();
+    assert!(cluster_info["retiringAuthority"].is_null(), "{cluster_info}");
 }

@@ -21,7 +21,7 @@ async fn node_with_a_token_joins_after_approval_and_renews_its_certificates() {
     let token = token(&master, "abcdef", "system:bootstrappers:rack").await;
     let bearer = Shows::Token(&token);
     let request = machine.request("system:node:n1", "");
-    let (code, made) = machine.asks(&master, &bearer, ("csr-n1", CLIENT), &request).await;
+    let (code, made) = machine.request_certificate(&master, &bearer, ("csr-n1", CLIENT), &request).await;
     assert_eq!(code, 201, "{made}");
     assert_eq!(made["spec"]["username"], "system:bootstrap:abcdef");
     assert_eq!(made["spec"]["extra"]["coracle.io/peer-address"], json!(["127.0.0.1"]));
@@ -43,13 +43,16 @@ async fn node_with_a_token_joins_after_approval_and_renews_its_certificates() {
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}],
     });
     make(&master, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await;
-    let (code, _) = machine.asks(&master, &node, ("renewed", CLIENT), &request).await;
+    let (code, _) = machine.request_certificate(&master, &node, ("renewed", CLIENT), &request).await;
     assert_eq!(code, 201);
     machine.is_signed(&master, &node, "renewed").await;
-    assert_eq!(machine.is_told(&master, "renewed", "Approved").await, "the node renews its own certificate");
+    assert_eq!(
+        machine.has_condition(&master, "renewed", "Approved").await,
+        "the node renews its own certificate"
+    );
 
     let serving = machine.request("system:node:n1", "DNS:n1,IP:127.0.0.1");
-    machine.asks(&master, &node, ("serving", SERVING), &serving).await;
+    machine.request_certificate(&master, &node, ("serving", SERVING), &serving).await;
     machine.is_signed(&master, &node, "serving").await;
     machine.file("root.pem", &master.admin().unwrap().authority);
     let verify = [
@@ -68,7 +71,7 @@ async fn node_with_a_token_joins_after_approval_and_renews_its_certificates() {
 
     // A request with an unknown address stays pending until the Node's status has this address.
     let elsewhere = machine.request("system:node:n1", "IP:10.9.9.9");
-    machine.asks(&master, &node, ("elsewhere", SERVING), &elsewhere).await;
+    machine.request_certificate(&master, &node, ("elsewhere", SERVING), &elsewhere).await;
     let waits = async || {
         let log = master.log();
         if log.contains("10.9.9.9 is neither a name or an address of the node n1") {
@@ -95,11 +98,11 @@ async fn denied_and_unsignable_csrs_get_a_condition() {
     let master = Master::running().await;
     let machine = Machine::new();
     let request = machine.request("kubelet:n2", "");
-    let (code, made) = machine.asks(&master, &Shows::Nothing, ("no", CLIENT), &request).await;
+    let (code, made) = machine.request_certificate(&master, &Shows::Nothing, ("no", CLIENT), &request).await;
     assert_eq!((code, &made["spec"]["username"]), (201, &"system:anonymous".into()), "{made}");
     let denied = admin(&master, "certificate deny no").await;
     assert!(denied.contains("no denied"), "{denied}");
-    machine.is_told(&master, "no", "Denied").await;
+    machine.has_condition(&master, "no", "Denied").await;
     // An anonymous client can read the result of its own request, by name.
     let (code, seen) = machine.sends(&master, &Shows::Nothing, &format!("{REQUESTS}/no"), None).await;
     assert_eq!((code, &seen["status"]["conditions"][0]["type"]), (200, &"Denied".into()));
@@ -109,9 +112,9 @@ async fn denied_and_unsignable_csrs_get_a_condition() {
     // Nodes may not request alternative names in client certificates. The approver of such a request gets a warning.
     let token = token(&master, "abcdef", "").await;
     let wrong = machine.request("kubelet:n2", "DNS:kubernetes.default");
-    machine.asks(&master, &Shows::Token(&token), ("wrong", CLIENT), &wrong).await;
+    machine.request_certificate(&master, &Shows::Token(&token), ("wrong", CLIENT), &wrong).await;
     admin(&master, "certificate approve wrong").await;
-    let why = machine.is_told(&master, "wrong", "Failed").await;
+    let why = machine.has_condition(&master, "wrong", "Failed").await;
     assert_eq!(why, "DNS subjectAltNames are not allowed");
     for (name, signer, user, names) in [
         ("a", "kubernetes.io/kube-apiserver-client", "kubelet:n2", ""),
@@ -120,7 +123,8 @@ async fn denied_and_unsignable_csrs_get_a_condition() {
         ("d", "example.com/own", "kubelet:n2", ""),
     ] {
         let request = machine.request(user, names);
-        let (code, refused) = machine.asks(&master, &Shows::Nothing, (name, signer), &request).await;
+        let (code, refused) =
+            machine.request_certificate(&master, &Shows::Nothing, (name, signer), &request).await;
         assert_eq!(code, 403, "{refused}");
     }
 }

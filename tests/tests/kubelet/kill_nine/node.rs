@@ -95,7 +95,7 @@ impl Node {
         };
         node.wait_for("every trace of its pods to go", nothing).await;
         assert!(network::routes(&node.node).len() <= 1, "{:?}", network::routes(&node.node));
-        self.tell("done");
+        self.log_step("done");
     }
 
     async fn kill_after(&mut self, longest: Duration) {
@@ -103,7 +103,7 @@ impl Node {
         moment(after).await;
         self.world.kill();
         self.kills += 1;
-        self.tell(&format!("kill {} after {after:?}", self.kills));
+        self.log_step(&format!("kill {} after {after:?}", self.kills));
     }
 
     fn change(&mut self) {
@@ -138,14 +138,14 @@ impl Node {
         let full = self.world.pod_name(&self.slots[slot].name);
         self.attempts.retain(|(pod, _), _| *pod != full);
         self.world.remove(&format!("{}.yaml", self.slots[slot].name));
-        self.tell(&format!("remove {}", self.slots[slot].name));
+        self.log_step(&format!("remove {}", self.slots[slot].name));
     }
 
     fn write(&self, slot: usize, what: &str) {
         let slot = &self.slots[slot];
         let text = slot.manifest(&self.world.path("runs").display().to_string());
         self.world.write(&format!("{}.yaml", slot.name), &text);
-        self.tell(&format!("{what} {} ({:?}) {:?}", slot.name, slot.sort, slot.versions));
+        self.log_step(&format!("{what} {} ({:?}) {:?}", slot.name, slot.sort, slot.versions));
     }
 
     fn touch(&mut self, slot: usize, touched: &Touched) {
@@ -169,7 +169,7 @@ impl Node {
             node.in_order(&containers).await.map(|()| containers)
         };
         let containers = node.world.wait_for("what the manifests say to run", look).await;
-        self.tell(&format!("in order after {:?}", began.elapsed()));
+        self.log_step(&format!("in order after {:?}", began.elapsed()));
         if let Some(newest) = containers
             .iter()
             .filter(|c| c.state == "running")
@@ -266,7 +266,7 @@ impl Node {
             if let Some(settled) = self.settled.get(&who)
                 && settled.id != container.id
             {
-                return Err(format!("nobody touched {who:?}, yet {settled:?} became {container:?}"));
+                return Err(format!("{who:?} was not edited, yet {settled:?} became {container:?}"));
             }
             if self.attempts.get(&who).is_some_and(|before| container.attempt < *before) {
                 return Err(format!(
@@ -277,7 +277,7 @@ impl Node {
         }
         for (who, settled) in &self.settled {
             if !containers.iter().any(|c| c.id == settled.id) {
-                return Err(format!("nobody touched {who:?}, yet {settled:?} is gone"));
+                return Err(format!("{who:?} was not edited, yet {settled:?} is gone"));
             }
         }
         self.starts_are_due()?;
@@ -346,7 +346,7 @@ impl Node {
         }
     }
 
-    fn tell(&self, what: &str) {
+    fn log_step(&self, what: &str) {
         println!("{:>8.3} {} {what}", self.begun.elapsed().as_secs_f64(), self.world.node);
     }
 }

@@ -24,7 +24,7 @@ async fn start(bench: &Bench, id: &str) -> Sandbox {
 }
 
 /// The output of a command in a container of that sandbox.
-async fn says(bench: &Bench, pod: &str, sandbox: &Sandbox, script: &str) -> String {
+async fn run_script(bench: &Bench, pod: &str, sandbox: &Sandbox, script: &str) -> String {
     let spec = bench.container(pod, sandbox, "sleep 1000").await;
     let made = bench.runtime.create_container(&spec).await.unwrap();
     bench.runtime.start(&made.id).await.unwrap();
@@ -56,8 +56,9 @@ async fn settings_that_the_engine_rejects_are_omitted_and_reported() {
         if host.privileged != Some(true) {
             omitted.push("privileged");
         }
-        let told: Vec<_> = started.omitted.iter().map(|part| part.split(" (").next().unwrap()).collect();
-        assert_eq!(told, omitted, "what it does without is what it was told");
+        let omitted_parts: Vec<_> =
+            started.omitted.iter().map(|part| part.split(" (").next().unwrap()).collect();
+        assert_eq!(omitted_parts, omitted, "the reported omissions are the actual ones");
         assert_eq!(
             container.id == made.id,
             host.privileged == Some(true),
@@ -108,10 +109,10 @@ async fn capability_all_means_the_capabilities_of_the_engine() {
         let started = bench.runtime.start(&made.id).await.unwrap();
         let Inspected::Container(_, container) = started.seen else { panic!("not a container") };
         let command = ["sh", "-c", "grep CapBnd /proc/1/status"].map(str::to_owned);
-        let said =
+        let logged =
             bench.runtime.exec(&container.id, &command, Duration::from_secs(60), 1024).await.unwrap().output;
-        let said = String::from_utf8(said).unwrap();
-        let has = u64::from_str_radix(said.trim_start_matches("CapBnd:").trim(), 16).unwrap().count_ones();
+        let logged = String::from_utf8(logged).unwrap();
+        let has = u64::from_str_radix(logged.trim_start_matches("CapBnd:").trim(), 16).unwrap().count_ones();
         assert!(has > 30, "{has} capabilities, without {:?}", started.omitted);
     };
     bench("caps").await.run(test).await;
@@ -142,7 +143,7 @@ async fn sandbox_has_hostname_host_aliases_and_dns_settings() {
         let sandbox = start(&bench, &made.id).await;
         let script =
             "hostname; cat /etc/hosts /etc/resolv.conf /proc/sys/net/ipv4/ip_unprivileged_port_start; ip a";
-        let text = says(&bench, "names", &sandbox, script).await;
+        let text = run_script(&bench, "names", &sandbox, script).await;
         let ip = sandbox.ips[0].to_string();
         let wanted = [
             "names\n",
@@ -172,7 +173,7 @@ async fn host_network_pod_has_the_host_name_and_network() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let script = format!("hostname; grep db.example /etc/hosts; netstat -lnt | grep :{port}");
-        let text = says(&bench, "host", &sandbox, &script).await;
+        let text = run_script(&bench, "host", &sandbox, &script).await;
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         assert!(text.starts_with(&name), "{text}");
     };
@@ -193,7 +194,7 @@ async fn host_port_is_forwarded_to_the_pod() {
         spec.host_ports = vec![port.clone()];
         let made = bench.runtime.create_sandbox(&spec).await.unwrap();
         let sandbox = start(&bench, &made.id).await;
-        says(&bench, "port", &sandbox, "mkdir /w; echo here > /w/x; httpd -p 8080 -h /w").await;
+        run_script(&bench, "port", &sandbox, "mkdir /w; echo here > /w/x; httpd -p 8080 -h /w").await;
         let page = tokio::task::spawn_blocking(move || {
             use std::io::{Read, Write};
             let mut stream = std::net::TcpStream::connect(("127.0.0.1", port.host_port)).unwrap();
@@ -324,19 +325,19 @@ async fn terminal_output_arrives_before_the_line_ends() {
             .to_vec();
         let request = kubelet::runtime::ExecRequest { command, stdin: true, tty: true };
         let mut session = bench.runtime.exec_start(&app.id, &request).await.unwrap();
-        let mut heard = String::new();
-        let mut hear = async |wanted: &str| {
-            while !heard.contains(wanted) {
+        let mut received = String::new();
+        let mut receive = async |wanted: &str| {
+            while !received.contains(wanted) {
                 let piece =
                     tokio::time::timeout(Duration::from_secs(60), session.output.next()).await.expect(wanted);
-                heard.push_str(&String::from_utf8_lossy(&piece.expect(wanted).unwrap().1));
+                received.push_str(&String::from_utf8_lossy(&piece.expect(wanted).unwrap().1));
             }
         };
-        hear("name? ").await;
+        receive("name? ").await;
         bench.runtime.exec_resize(&session.id, 99, 33).await.unwrap();
         session.input.write_all(b"pod\n").await.unwrap();
-        hear("hello pod").await;
-        hear("33 99").await;
+        receive("hello pod").await;
+        receive("33 99").await;
     };
     bench("terminal").await.run(test).await;
 }

@@ -37,12 +37,12 @@ async fn an_image_is_pulled_from_a_registry() {
     let refused = images.ensure(&name, Policy::Never, &none, &|_| {}).await;
     assert_eq!(refused.unwrap_err().reason(), "ErrImageNeverPull");
 
-    let told = std::sync::Mutex::new(0);
+    let reports = std::sync::Mutex::new(0);
     let (image, pulled) =
-        images.ensure(&name, Policy::IfNotPresent, &none, &|_| *told.lock().unwrap() += 1).await.unwrap();
+        images.ensure(&name, Policy::IfNotPresent, &none, &|_| *reports.lock().unwrap() += 1).await.unwrap();
     assert_eq!(pulled, Pulled::Fetched);
     assert!(image.repo_digest.unwrap().contains("@sha256:"));
-    assert!(*told.lock().unwrap() >= 1, "it is told that a pull begins");
+    assert!(*reports.lock().unwrap() >= 1, "the start of the pull is reported");
     let (_, pulled) = images.ensure(&name, Policy::IfNotPresent, &none, &|_| {}).await.unwrap();
     assert_eq!(pulled, Pulled::Present);
     let (_, pulled) = images.ensure(&name, Policy::Always, &none, &|_| {}).await.unwrap();

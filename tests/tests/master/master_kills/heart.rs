@@ -47,7 +47,7 @@ impl Heart {
             Ok((200, answer)) => {
                 let now = held(&answer);
                 if now.number != self.last_number || now.revision <= self.newest {
-                    self.broken.push(format!("{} was told {now:?} after {}", self.name, self.newest));
+                    self.broken.push(format!("{} received {now:?} after {}", self.name, self.newest));
                 }
                 self.newest = now.revision;
                 story.acknowledge(now.revision, Loss::AtTheEnd);
@@ -71,10 +71,16 @@ impl Heart {
         let known = std::mem::take(&mut self.renewals);
         let is_safe = |(held, kills): &&(Held, usize)| held.revision <= story.safe_since(*kills);
         let safe = known.iter().filter(is_safe).map(|(held, _)| held.number).max().unwrap_or(0);
-        let as_told = known.iter().find(|(held, _)| held.number == found.number).map(|(held, _)| *held);
-        if found.number < safe || found.number > self.last_number || as_told.is_some_and(|told| told != found)
+        let as_acknowledged =
+            known.iter().find(|(held, _)| held.number == found.number).map(|(held, _)| *held);
+        if found.number < safe
+            || found.number > self.last_number
+            || as_acknowledged.is_some_and(|acked| acked != found)
         {
-            self.broken.push(format!("{} holds {found:?}, told was {as_told:?}, safe was {safe}", self.name));
+            self.broken.push(format!(
+                "{} holds {found:?}, acknowledged was {as_acknowledged:?}, safe was {safe}",
+                self.name
+            ));
         }
         self.lost += known.iter().filter(|(held, _)| held.number > found.number).count();
         self.renewals.push((found, kills));

@@ -101,7 +101,11 @@ async fn survive(mut bed: Bed) {
             // At least one write is acknowledged between two kills, so that every kill happens under load.
             let before = newest;
             let look = async || {
-                if story.acknowledged_safe() > before { Ok(()) } else { Err("nobody wrote".to_owned()) }
+                if story.acknowledged_safe() > before {
+                    Ok(())
+                } else {
+                    Err("no write was acknowledged".to_owned())
+                }
             };
             wait_until(DEADLINE, look).await.unwrap();
         }
@@ -139,7 +143,7 @@ async fn survive(mut bed: Bed) {
         }
     }
     println!(
-        "{killed} kills, {} writes acknowledged, {} renewals and {lost} of them lost, {resumed} watches went on, {lists} listed anew",
+        "{killed} kills, {} writes acknowledged, {} renewals and {lost} of them lost, {resumed} watches went on, {lists} listed again",
         acknowledged.len(),
         renewed.len(),
     );

@@ -20,7 +20,7 @@ pub struct Watcher {
     /// Current objects according to the events.
     objects: BTreeMap<String, Held>,
     /// Event of each revision: the object's name, and its number unless it was deleted.
-    told: BTreeMap<u64, (String, Option<u64>)>,
+    reported: BTreeMap<u64, (String, Option<u64>)>,
     /// Revision ranges that a list replaced: after the first, up to the second.
     gaps: Vec<(u64, u64)>,
     /// Number of watches that resumed from the last revision.
@@ -41,8 +41,8 @@ enum End {
 
 impl Watcher {
     pub fn new(api: Api, from: u64) -> Self {
-        let (objects, told) = (BTreeMap::new(), BTreeMap::new());
-        Self { api, from, seen: from, objects, told, gaps: Vec::new(), resumed: 0, broken: Vec::new() }
+        let (objects, reported) = (BTreeMap::new(), BTreeMap::new());
+        Self { api, from, seen: from, objects, reported, gaps: Vec::new(), resumed: 0, broken: Vec::new() }
     }
 
     /// Watches until the test ends or an invariant is violated.
@@ -76,8 +76,8 @@ impl Watcher {
             let Held { number, revision } = write.held;
             let is_listed = self.gaps.iter().any(|(after, upto)| revision > *after && revision <= *upto);
             if revision > self.from && !is_listed {
-                let told = self.told.get(&revision);
-                assert_eq!(told, Some(&(write.name.clone(), Some(number))), "{revision} was missed");
+                let reported = self.reported.get(&revision);
+                assert_eq!(reported, Some(&(write.name.clone(), Some(number))), "{revision} was missed");
             }
         }
         let mut objects = self.objects.clone();
@@ -128,19 +128,19 @@ impl Watcher {
             ("MODIFIED", Some(before)) if now.number > before.number => Some(now.number),
             ("DELETED", Some(_)) => None,
             (kind, before) => {
-                self.broken.push(format!("{kind} {name} {now:?} was told over {before:?}"));
+                self.broken.push(format!("{kind} {name} {now:?} was received over {before:?}"));
                 return;
             }
         };
         if now.revision <= self.seen {
-            self.broken.push(format!("{name} {now:?} was told after {}", self.seen));
+            self.broken.push(format!("{name} {now:?} was received after {}", self.seen));
         }
         self.seen = now.revision;
         match number {
             Some(_) => self.objects.insert(name.to_owned(), now),
             None => self.objects.remove(name),
         };
-        self.told.insert(now.revision, (name.to_owned(), number));
+        self.reported.insert(now.revision, (name.to_owned(), number));
     }
 
     async fn list(&mut self) {

@@ -68,7 +68,7 @@ impl Writer {
                 let now = written.map(|_| held(&answer));
                 if let Some(now) = now {
                     story.acknowledge(now.revision, Loss::Never);
-                    self.check_told(now, number);
+                    self.check_reported(now, number);
                     self.acknowledged.push(Acknowledged { name: self.name.clone(), held: now });
                 }
                 self.held = now;
@@ -88,10 +88,10 @@ impl Writer {
         }
     }
 
-    fn check_told(&mut self, now: Held, number: u64) {
+    fn check_reported(&mut self, now: Held, number: u64) {
         let before = self.held.map_or(0, |held| held.revision);
         if now.number != number || now.revision <= before {
-            self.broken.push(format!("{} was told {now:?} for {number} after {before}", self.name));
+            self.broken.push(format!("{} received {now:?} for {number} after {before}", self.name));
         }
     }
 

@@ -40,8 +40,8 @@ async fn plays(subject: &str) {
         let mut world = World::new(&master, subject, kubectl).await;
         let mut faults = Vec::new();
         for line in lines(subject) {
-            let told = world.plays(&line).await;
-            faults.extend(told.err().map(|fault| {
+            let failure = world.plays(&line).await;
+            faults.extend(failure.err().map(|fault| {
                 format!("lines/{subject}.txt:{}, kubectl 1.{}: {fault}", line.number, kubectl.minor)
             }));
         }

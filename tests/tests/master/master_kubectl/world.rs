@@ -56,20 +56,24 @@ impl<'a> World<'a> {
         if !line.is_known_to(self.kubectl.minor) {
             let typed = if line.verb == Verb::Keeps { after_name(&typed).1 } else { &typed };
             let (succeeds, printed) = self.types(typed).await;
-            let is_told = !succeeds && line.instead.are_in(&printed, &self.me);
-            return if is_told { Ok(()) } else { Err(format!("{typed}, which it does not know: {printed}")) };
+            let is_expected = !succeeds && line.instead.are_in(&printed, &self.me);
+            return if is_expected {
+                Ok(())
+            } else {
+                Err(format!("{typed}, which it does not know: {printed}"))
+            };
         }
         match line.verb {
             Verb::Does | Verb::Fails => {
                 let (succeeds, printed) = self.types(&typed).await;
                 let is_right = succeeds == (line.verb == Verb::Does) && self.has(line, &printed);
-                if is_right { Ok(()) } else { Err(told(line, &typed, succeeds, &printed)) }
+                if is_right { Ok(()) } else { Err(describe_failure(line, &typed, succeeds, &printed)) }
             }
             Verb::Keeps => {
                 let (name, typed) = after_name(&typed);
                 let (succeeds, printed) = self.types(typed).await;
                 self.keep(name, printed.trim());
-                if succeeds { Ok(()) } else { Err(told(line, typed, succeeds, &printed)) }
+                if succeeds { Ok(()) } else { Err(describe_failure(line, typed, succeeds, &printed)) }
             }
             Verb::Begins => self.begins(line, &typed).await,
             // The command was not started because this kubectl does not support it.
@@ -178,7 +182,7 @@ fn after_name(typed: &str) -> (&str, &str) {
     typed.split_once(' ').expect("a name and a command")
 }
 
-fn told(line: &Line, typed: &str, succeeds: bool, printed: &str) -> String {
+fn describe_failure(line: &Line, typed: &str, succeeds: bool, printed: &str) -> String {
     let how = if succeeds { "succeeds" } else { "fails" };
     format!("{typed}\n{how} and prints: {printed}\nexpected: {:?} {:?}", line.verb, line.words)
 }
@@ -204,7 +208,7 @@ async fn make_namespace(master: &Master, name: &str) {
     let made = client.post(url).json(&namespace).send().await.unwrap();
     assert!(made.status().is_success(), "{name}: {}", made.text().await.unwrap());
     let account = format!("/api/v1/namespaces/{name}/serviceaccounts/default");
-    let look = async || match master.ask(&client, &account).await? {
+    let look = async || match master.send_request(&client, &account).await? {
         (200, _) => Ok(()),
         (_, answer) => Err(answer),
     };

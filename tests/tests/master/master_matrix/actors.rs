@@ -58,7 +58,7 @@ pub enum Answer {
 
 impl Actor {
     /// Sends a request. Returns its result.
-    pub async fn asks(&self, question: &Question) -> Answer {
+    pub async fn send_question(&self, question: &Question) -> Answer {
         match &self.way {
             Way::Client(client) => self.sends(client, question).await,
             Way::Plain => {

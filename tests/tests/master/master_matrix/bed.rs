@@ -105,7 +105,7 @@ impl Bed {
 
     /// Reads a path as administrator.
     pub async fn get(&self, path: &str) -> Value {
-        let (code, text) = self.master.ask(&self.admin, path).await.unwrap();
+        let (code, text) = self.master.send_request(&self.admin, path).await.unwrap();
         assert_eq!(code, 200, "{path}: {text}");
         serde_json::from_str(&text).unwrap()
     }
@@ -145,7 +145,7 @@ impl Bed {
 
     /// The current object, for an update; an empty object if there is none.
     pub async fn object(&self, path: &str) -> Value {
-        let (code, text) = self.master.ask(&self.admin, path).await.unwrap();
+        let (code, text) = self.master.send_request(&self.admin, path).await.unwrap();
         let mut object: Value =
             if code == 200 { serde_json::from_str(&text).unwrap() } else { json!({"metadata": {}}) };
         // The test is about authorization, so avoid conflicts with other writers.

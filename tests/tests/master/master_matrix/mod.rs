@@ -22,14 +22,14 @@ const AT_ONCE: usize = 16;
 /// Results of all requests of one client. A client that must be rejected sends only one request per verb and resource,
 /// because the object does not matter.
 async fn answers(actor: &Actor, questions: &[Question]) -> Vec<Option<Answer>> {
-    let mut asked = BTreeSet::new();
-    let mut asks = Vec::new();
+    let mut seen_pairs = BTreeSet::new();
+    let mut checks = Vec::new();
     for question in questions {
-        let is_first = asked.insert((question.verb.as_str(), question.resource.as_str()));
-        let is_asked = is_first || actor.is.is_some();
-        asks.push(async move { if is_asked { Some(actor.asks(question).await) } else { None } });
+        let is_first = seen_pairs.insert((question.verb.as_str(), question.resource.as_str()));
+        let is_requested = is_first || actor.is.is_some();
+        checks.push(async move { if is_requested { Some(actor.checks(question).await) } else { None } });
     }
-    futures_util::stream::iter(asks).buffered(AT_ONCE).collect().await
+    futures_util::stream::iter(checks).buffered(AT_ONCE).collect().await
 }
 
 /// Expected result according to the page.
@@ -87,10 +87,10 @@ async fn permissions_match_the_documented_matrix() {
     for (right, what) in rights.iter().flat_map(|right| right.kinds.iter().map(move |kind| (right, kind))) {
         assert!(kinds.contains(what.as_str()), "no kind is called {what}");
         for verb in &right.verbs {
-            let is_asked = questions.iter().any(|question| {
+            let is_requested = questions.iter().any(|question| {
                 question.verb == *verb && actors.iter().any(|actor| right.covers(actor, question))
             });
-            assert!(is_asked, "nobody asked to {verb} {what}");
+            assert!(is_requested, "no question to {verb} {what}");
         }
     }
 }

@@ -126,7 +126,7 @@ impl Resource {
             "watch" => (Method::GET, "?watch=true&timeoutSeconds=1"),
             _ => (Method::DELETE, "?dryRun=All"),
         };
-        let ask = |(selector, owner): (String, _)| Question {
+        let question = |(selector, owner): (String, _)| Question {
             verb: verb.to_owned(),
             resource: self.name(),
             owner,
@@ -134,7 +134,7 @@ impl Resource {
             path: format!("{}{query}{selector}", self.path()),
             body: None,
         };
-        selectors.into_iter().map(ask).collect()
+        selectors.into_iter().map(question).collect()
     }
 
     async fn of_one(&self, bed: &Bed, verb: &str, name: &str) -> Question {

@@ -43,19 +43,23 @@ async fn an_overloaded_server_sends_retry_after_and_serves_nodes_and_administrat
     let look = async || {
         tries += 1;
         match write(&format!("full-{tries}")).await? {
-            (429, retry, told) => Ok((retry, told)),
+            (429, retry, message) => Ok((retry, message)),
             (code, ..) => Err(format!("it was answered {code}")),
         }
     };
-    let (retry, told) = wait_until(DEADLINE, look).await.unwrap();
+    let (retry, message) = wait_until(DEADLINE, look).await.unwrap();
     assert_eq!(retry.unwrap(), "1");
-    assert_eq!((&told["kind"], &told["reason"]), (&"Status".into(), &"TooManyRequests".into()), "{told}");
+    assert_eq!(
+        (&message["kind"], &message["reason"]),
+        (&"Status".into(), &"TooManyRequests".into()),
+        "{message}"
+    );
     // Reads have a separate limit, and administrators are exempt.
     assert_eq!(jane.get(&maps).send().await.unwrap().status(), 200);
     let admin = master.data_dir().join("admin.kubeconfig");
     let made = master.kubectl(&admin, &["create", "configmap", "of-the-admin"]).await;
     assert_eq!(made.code, 0, "{made:?}");
-    assert_eq!(master.ask_as_admin("/livez").await.0, 200);
+    assert_eq!(master.get_as_admin("/livez").await.0, 200);
     for one in crowd {
         one.abort();
     }

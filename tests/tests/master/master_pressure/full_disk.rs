@@ -33,26 +33,26 @@ async fn a_full_disk_is_reported_and_free_space_recovers_it() {
                 refused => break refused,
             }
         };
-        let (code, told) = refused;
+        let (code, response) = refused;
         assert_eq!(
-            (code, &told["kind"], &told["reason"]),
+            (code, &response["kind"], &response["reason"]),
             (507, &"Status".into(), &"InsufficientStorage".into()),
-            "{told}"
+            "{response}"
         );
-        assert!(told["message"].as_str().unwrap().contains("free disk space and retry"), "{told}");
+        assert!(response["message"].as_str().unwrap().contains("free disk space and retry"), "{response}");
         let admin = master.data_dir().join("admin.kubeconfig");
-        let said = master.kubectl(&admin, &["create", "namespace", &format!("full-{round}")]).await;
+        let output = master.kubectl(&admin, &["create", "namespace", &format!("full-{round}")]).await;
         // A small object may still fit.
-        assert!(said.code == 0 || said.stderr.contains("the disk is full"), "{said:?}");
+        assert!(output.code == 0 || output.stderr.contains("the disk is full"), "{output:?}");
         // Reads of all acknowledged objects still work.
         for name in written.iter().map(String::as_str).chain(["first"]) {
             assert_eq!(client.get(format!("{maps}/{name}")).send().await.unwrap().status(), 200, "{name}");
         }
         disk.empty();
-        assert_eq!(master.ask_as_admin("/readyz").await.0, 200, "{}", master.log());
+        assert_eq!(master.get_as_admin("/readyz").await.0, 200, "{}", master.log());
         let look = async || match write(&format!("room-{round}")).await {
             (201, _) => Ok(()),
-            (code, told) => Err(format!("{code} {told}")),
+            (code, response) => Err(format!("{code} {response}")),
         };
         wait_until(DEADLINE, look).await.unwrap();
         for name in written {

@@ -188,11 +188,12 @@ async fn malformed_requests_get_an_error_with_the_cause() {
             let request = client.request(method, url(&master, &path)).header("content-type", media_type);
             let answer = request.body(body).send().await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
             let given = answer.status().as_u16();
-            let told: Value = answer.json().await.unwrap_or_else(|error| panic!("{what}: {given} {error:?}"));
-            let is_right = (given, &told["code"], &told["kind"], &told["reason"])
+            let status_object: Value =
+                answer.json().await.unwrap_or_else(|error| panic!("{what}: {given} {error:?}"));
+            let is_right = (given, &status_object["code"], &status_object["kind"], &status_object["reason"])
                 == (code, &json!(code), &"Status".into(), &reason.into());
-            if !is_right || !told["message"].as_str().unwrap_or_default().contains(words) {
-                wrong.push(format!("{what}: {given} {told}"));
+            if !is_right || !status_object["message"].as_str().unwrap_or_default().contains(words) {
+                wrong.push(format!("{what}: {given} {status_object}"));
             }
         }
     }
@@ -231,5 +232,5 @@ async fn server_closes_invalid_connections_and_rejects_long_requests() {
         let (answer, sent) = (String::from_utf8_lossy(&answer[..read]), &sent[..sent.len().min(60)]);
         assert!(read == 0 || answer.starts_with(answered), "{sent:?}: {answer}");
     }
-    assert_eq!(master.ask_as_admin("/readyz").await.0, 200);
+    assert_eq!(master.get_as_admin("/readyz").await.0, 200);
 }

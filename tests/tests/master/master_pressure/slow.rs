@@ -39,7 +39,7 @@ async fn slow_senders_do_not_block_others() {
     let admin = master.data_dir().join("admin.kubeconfig");
     let made = master.kubectl(&admin, &["create", "configmap", "a"]).await;
     assert_eq!(made.code, 0, "{made:?}");
-    assert_eq!(master.ask_as_admin("/readyz").await.0, 200);
+    assert_eq!(master.get_as_admin("/readyz").await.0, 200);
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn clients_that_do_not_read_use_little_memory() {
         assert_eq!(put.status(), 200);
     }
     let grown = resident_kib(&master).saturating_sub(before);
-    println!("{DEAF} watches that nobody reads, {CHANGES} changes of {CHANGE_BYTES} bytes: {grown} KiB more");
+    println!("{DEAF} watches without a reader, {CHANGES} changes of {CHANGE_BYTES} bytes: {grown} KiB more");
     assert!(grown < MOST_KIB, "{grown} KiB");
     // A watcher that resumes reading gets all events or an error, never a gap.
     let mut last = deaf.pop().unwrap();

@@ -15,8 +15,8 @@ const MOST_BYTES: u64 = 96 * 1024;
 
 #[tokio::test]
 async fn thousands_of_watches_use_little_memory() {
-    let asked = std::env::var("CORACLE_WATCHES").ok().map(|text| text.parse().unwrap());
-    let connections = asked.unwrap_or(WATCHES).div_ceil(EACH);
+    let watch_count = std::env::var("CORACLE_WATCHES").ok().map(|text| text.parse().unwrap());
+    let connections = watch_count.unwrap_or(WATCHES).div_ceil(EACH);
     let master = Master::running().await;
     let client = master.client();
     let list: Value = client.get(url(&master, MAPS)).send().await.unwrap().json().await.unwrap();
@@ -42,7 +42,7 @@ async fn thousands_of_watches_use_little_memory() {
     assert!(each < MOST_BYTES, "{each} bytes each");
     let made = client.post(url(&master, MAPS)).json(&map("seen-by-all")).send().await.unwrap();
     assert_eq!(made.status(), 201);
-    let told = join_all(watching.iter_mut().enumerate().map(async |(number, watch)| {
+    let received = join_all(watching.iter_mut().enumerate().map(async |(number, watch)| {
         let mut line = Value::Null;
         // Bookmarks arrive every minute, and many watches take longer than that to start.
         while line["type"] == "BOOKMARK" || line.is_null() {
@@ -52,13 +52,14 @@ async fn thousands_of_watches_use_little_memory() {
         }
         line
     }));
-    for event in told.await {
-        let told = (event["type"].as_str().unwrap(), event["object"]["metadata"]["name"].as_str().unwrap());
-        assert_eq!(told, ("ADDED", "seen-by-all"));
+    for event in received.await {
+        let received =
+            (event["type"].as_str().unwrap(), event["object"]["metadata"]["name"].as_str().unwrap());
+        assert_eq!(received, ("ADDED", "seen-by-all"));
     }
     drop(watching);
     let look = async || {
-        let (_, metrics) = master.ask_as_admin("/metrics").await;
+        let (_, metrics) = master.get_as_admin("/metrics").await;
         let left: f64 = metrics
             .lines()
             .filter(|line| {

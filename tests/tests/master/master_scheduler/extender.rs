@@ -13,13 +13,13 @@ use tokio::sync::watch;
 use crate::master_scheduler::{Bed, PODS};
 
 /// The extender's requests in order: verb and body.
-type Asked = Arc<Mutex<Vec<(&'static str, Value)>>>;
+type Requests = Arc<Mutex<Vec<(&'static str, Value)>>>;
 
 /// An extender that filters out node `a`, prefers `c`, rejects preemption on `a`, and binds pods through a master if it
 /// has one.
 #[derive(Clone)]
 struct Extender {
-    asked: Asked,
+    requests: Requests,
     master: watch::Sender<Option<(String, reqwest::Client)>>,
     /// Responses are delayed until this is true.
     open: watch::Sender<bool>,
@@ -36,7 +36,7 @@ impl Extender {
         let url = format!("http://{}/say", listener.local_addr().unwrap());
         let (stop, stopped) = watch::channel(false);
         let extender = Self {
-            asked: Asked::default(),
+            requests: Requests::default(),
             master: watch::Sender::new(None),
             open: watch::Sender::new(true),
             thinks: watch::Sender::new(0),
@@ -53,15 +53,15 @@ impl Extender {
     }
 
     async fn note(&self, verb: &'static str, question: &Value) {
-        self.asked.lock().unwrap().push((verb, question.clone()));
+        self.requests.lock().unwrap().push((verb, question.clone()));
         self.thinks.send_modify(|count| *count += 1);
         let _until_then = Thinks(self.thinks.clone());
         self.open.subscribe().wait_for(|open| *open).await.unwrap();
     }
 
-    fn asked(&self, verb: &str) -> Vec<Value> {
-        let asked = self.asked.lock().unwrap();
-        asked.iter().filter(|(other, _)| *other == verb).map(|(_, question)| question.clone()).collect()
+    fn requests(&self, verb: &str) -> Vec<Value> {
+        let requests = self.requests.lock().unwrap();
+        requests.iter().filter(|(other, _)| *other == verb).map(|(_, question)| question.clone()).collect()
     }
 }
 
@@ -142,8 +142,8 @@ async fn bed(extenders: &[String]) -> Bed {
 
 /// A pod that only the extender of `example.com/thing` handles.
 async fn thing(bed: &Bed, name: &str) {
-    let asks = json!({"limits": {"example.com/thing": "1"}});
-    let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i", "resources": asks}]}});
+    let resources = json!({"limits": {"example.com/thing": "1"}});
+    let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}});
     bed.make(PODS, &pod).await;
 }
 
@@ -159,8 +159,9 @@ async fn extender_filters_scores_and_binds() {
         let name = format!("p-{count}");
         bed.pod(&name, "100m", json!({})).await;
         let node = bed.bound(&name).await;
-        let asked = extender.asked("filter");
-        let filtered = asked.into_iter().find(|asked| asked["Pod"]["metadata"]["name"] == name).unwrap();
+        let requests = extender.requests("filter");
+        let filtered =
+            requests.into_iter().find(|requests| requests["Pod"]["metadata"]["name"] == name).unwrap();
         if names(&filtered).len() == 3 {
             assert_eq!(node, "c");
             break (name, filtered);
@@ -170,11 +171,11 @@ async fn extender_filters_scores_and_binds() {
     };
     // Filter requests have the complete nodes; prioritize requests have only the remaining ones.
     assert_eq!(filtered["Nodes"]["items"][0]["status"]["allocatable"]["pods"], "110");
-    let ranked = extender.asked("rank");
-    let ranked = ranked.iter().find(|asked| asked["Pod"]["metadata"]["name"] == name).unwrap();
+    let ranked = extender.requests("rank");
+    let ranked = ranked.iter().find(|requests| requests["Pod"]["metadata"]["name"] == name).unwrap();
     assert_eq!(names(ranked).len(), 2);
-    let bound = extender.asked("bind");
-    assert_eq!(bound.iter().find(|asked| asked["PodName"] == name).unwrap()["Node"], "c");
+    let bound = extender.requests("bind");
+    assert_eq!(bound.iter().find(|requests| requests["PodName"] == name).unwrap()["Node"], "c");
     let words = format!("Successfully assigned default/{name} to c");
     assert_eq!(bed.event(&name, "Scheduled").await, words);
     // If no node passes, the pod's condition has the extender's reason.
@@ -235,14 +236,14 @@ async fn slow_extender_does_not_delay_other_pods() {
     for count in 0..50 {
         thing(&bed, &format!("thing-{count}")).await;
     }
-    let look = async || match extender.asked("filter").len() {
+    let look = async || match extender.requests("filter").len() {
         0 => Err("he is not asked".to_owned()),
         _ => Ok(()),
     };
     wait_until(DEADLINE, look).await.unwrap();
     bed.pod("free", "100m", json!({})).await;
     bed.bound("free").await;
-    assert!(extender.asked("filter").len() < 50);
+    assert!(extender.requests("filter").len() < 50);
     extender.open.send_replace(true);
     for count in 0..50 {
         assert_ne!(bed.bound(&format!("thing-{count}")).await, "a");
@@ -264,7 +265,7 @@ async fn slow_binding_extender_does_not_delay_other_pods() {
     tokio::time::timeout(DEADLINE, thinks.wait_for(|count| *count == 32)).await.unwrap().unwrap();
     bed.pod("free", "100m", json!({})).await;
     bed.bound("free").await;
-    assert_eq!(extender.asked("bind").len(), 32);
+    assert_eq!(extender.requests("bind").len(), 32);
     extender.open.send_replace(true);
     for count in 0..150 {
         bed.bound(&format!("thing-{count}")).await;
@@ -286,7 +287,7 @@ async fn pending_decisions_end_with_the_lease() {
     bed.delete(LEASE).await;
     extender.open.send_replace(true);
     assert_ne!(bed.bound("p").await, "a");
-    assert_eq!(extender.asked("filter").len(), 2);
+    assert_eq!(extender.requests("filter").len(), 2);
 }
 
 #[tokio::test]
@@ -309,7 +310,7 @@ async fn extender_reprieves_preemption_victims() {
         if nominated.is_empty() { Err(pod.to_string()) } else { Ok(nominated) }
     };
     let node = wait_until(DEADLINE, preempted).await.unwrap();
-    let offered = extender.asked("spare")[0]["NodeNameToMetaVictims"].clone();
+    let offered = extender.requests("spare")[0]["NodeNameToMetaVictims"].clone();
     assert_eq!(offered.as_object().unwrap().len(), 3, "{offered}");
     assert_eq!(node, "c");
 }

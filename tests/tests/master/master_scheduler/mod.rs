@@ -335,9 +335,12 @@ async fn a_pod_with_higher_priority_preempts_others_and_kubectl_shows_it() {
     let low = bed.get(&format!("{PODS}/low")).await;
     assert!(low["metadata"]["deletionTimestamp"].is_string(), "{low}");
     let conditions = low["status"]["conditions"].as_array().unwrap();
-    let told = conditions.iter().find(|of| of["type"] == "DisruptionTarget").unwrap();
-    assert_eq!(told["reason"], "PreemptionByScheduler");
-    assert_eq!(told["message"], "default-scheduler: preempting to accommodate a higher priority pod");
+    let disruption_condition = conditions.iter().find(|of| of["type"] == "DisruptionTarget").unwrap();
+    assert_eq!(disruption_condition["reason"], "PreemptionByScheduler");
+    assert_eq!(
+        disruption_condition["message"],
+        "default-scheduler: preempting to accommodate a higher priority pod"
+    );
     let kubectl = async |arguments: &[&str]| {
         let admin = bed.master.data_dir().join("admin.kubeconfig");
         bed.master.kubectl(&admin, arguments).await.stdout
@@ -369,8 +372,8 @@ async fn pods_are_scheduled_to_the_nodes_of_their_volumes() {
     bed.node("b", "y", json!({})).await;
     let volume = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]});
     bed.pod("uses", "1", volume.clone()).await;
-    let said = |why: &str| words(2, why, 0);
-    bed.waits("uses", "Unschedulable", &said("persistentvolumeclaim \"data\" not found")).await;
+    let unschedulable = |why: &str| words(2, why, 0);
+    bed.waits("uses", "Unschedulable", &unschedulable("persistentvolumeclaim \"data\" not found")).await;
     let mut claim = json!({
         "metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteOncePod"], "volumeName": "disk", "storageClassName": "",
@@ -379,7 +382,7 @@ async fn pods_are_scheduled_to_the_nodes_of_their_volumes() {
     const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
     bed.make(CLAIMS, &claim).await;
     let unbound = "pod has unbound immediate PersistentVolumeClaims";
-    bed.waits("uses", "Unschedulable", &said(unbound)).await;
+    bed.waits("uses", "Unschedulable", &unschedulable(unbound)).await;
     let zone = json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["y"]});
     bed.make(
         "/api/v1/persistentvolumes",
@@ -439,6 +442,6 @@ async fn config_file_sets_scheduler_profiles_and_scoring() {
     let mut command = Command::new(binary("master"));
     command.args(["scheduler", "--kubeconfig"]).arg(kubeconfig).arg("--config").arg(&file);
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("parallelism is not supported"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && printed.contains("parallelism is not supported"), "{printed}");
 }

@@ -22,16 +22,16 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nhere";
 /// A server at a node's port that counts its requests.
 struct Somebody {
     port: Port,
-    asked: Arc<AtomicUsize>,
+    request_count: Arc<AtomicUsize>,
     _other: Option<Child>,
 }
 
 /// Answers one request.
-async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, asked: &AtomicUsize) {
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, request_count: &AtomicUsize) {
     let mut request = vec![0; 4096];
     let read = stream.read(&mut request).await.unwrap_or(0);
     if request[..read].starts_with(b"GET ") {
-        asked.fetch_add(1, Ordering::SeqCst);
+        request_count.fetch_add(1, Ordering::SeqCst);
         let _ = stream.write_all(ANSWER).await;
     } else {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
@@ -53,9 +53,9 @@ impl Somebody {
                 .unwrap();
             TlsAcceptor::from(Arc::new(config))
         });
-        let (port, asked) = (free_port(), Arc::new(AtomicUsize::new(0)));
+        let (port, request_count) = (free_port(), Arc::new(AtomicUsize::new(0)));
         let listener = TcpListener::bind(("127.0.0.1", port.number)).await.unwrap();
-        let count = asked.clone();
+        let count = request_count.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, count) = (acceptor.clone(), count.clone());
@@ -71,7 +71,7 @@ impl Somebody {
                 });
             }
         });
-        Self { port, asked, _other: None }
+        Self { port, request_count, _other: None }
     }
 
     /// A server that supports TLS 1.1 at most.
@@ -90,7 +90,7 @@ impl Somebody {
             connected.map(drop).map_err(|error| error.to_string())
         };
         wait_until(DEADLINE, look).await.unwrap();
-        Self { port, asked: Arc::default(), _other: other }
+        Self { port, request_count: Arc::default(), _other: other }
     }
 }
 
@@ -139,27 +139,27 @@ async fn master_connects_only_to_the_serving_certificate_of_the_node() {
         ("plain HTTP", Somebody::with(None).await, "tls: the server does not speak TLS"),
         ("TLS 1.1", Somebody::old(&cluster, &server(&node("kubelet:n9"), here)).await, "tls: "),
     ];
-    for (number, (what, somebody, words)) in cases.iter().enumerate() {
+    for (number, (what, impostor, words)) in cases.iter().enumerate() {
         let (node, pod) = (format!("n{number}"), format!("p{number}"));
-        cluster.has_node(&node, somebody.port.number).await;
+        cluster.has_node(&node, impostor.port.number).await;
         let spec = json!({"nodeName": node, "containers": [{"name": "c", "image": "i"}]});
         cluster.has_pod(&pod, spec, &json!({})).await;
         let path = format!("/api/v1/namespaces/default/pods/{pod}/log");
-        let (code, text) = cluster.master.ask_as_admin(&path).await;
-        let asked = somebody.asked.load(Ordering::SeqCst);
-        println!("{what:20} {code} asked {asked} {text}");
+        let (code, text) = cluster.master.get_as_admin(&path).await;
+        let request_count = impostor.request_count.load(Ordering::SeqCst);
+        println!("{what:20} {code} asked {request_count} {text}");
         if words.is_empty() {
-            assert_eq!((code, text.as_str(), asked), (200, "here", 1), "{what}");
+            assert_eq!((code, text.as_str(), request_count), (200, "here", 1), "{what}");
             continue;
         }
-        assert_eq!((code, asked), (500, 0), "{what}: {text}");
+        assert_eq!((code, request_count), (500, 0), "{what}: {text}");
         assert!(text.contains(words), "{what}: {text}");
-        let address = format!("127.0.0.1:{}", somebody.port);
+        let address = format!("127.0.0.1:{}", impostor.port);
         assert!(text.contains(&address) && text.contains("/containerLogs/default/"), "{what}: {text}");
     }
     // The certificate check may be skipped for logs, and for nothing else.
     let insecure = "/api/v1/namespaces/default/pods/p7/log?insecureSkipTLSVerifyBackend=true";
-    assert_eq!(cluster.master.ask_as_admin(insecure).await, (200, "here".to_owned()));
+    assert_eq!(cluster.master.get_as_admin(insecure).await, (200, "here".to_owned()));
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn kubelet_api_accepts_only_masters() {
     let cluster = Cluster::new("masters").await;
     let port = &cluster.world.api_port;
     let root = cluster.master.admin().unwrap().authority;
-    let ask = async |own: Option<&Pair>, path: &str| {
+    let send_request = async |own: Option<&Pair>, path: &str| {
         let own = own.map(|pair| (pair.certificate.as_str(), pair.key.as_str()));
         let client = trusting(&root, own).unwrap();
         match client.get(format!("https://127.0.0.1:{port}{path}")).send().await {
@@ -201,18 +201,18 @@ async fn kubelet_api_accepts_only_masters() {
         ("expired", Some(client(signer, master, EXPIRED)), 0, String::new()),
         ("other authority", Some(client(&Signer::stranger(), master, GOOD)), 0, String::new()),
     ] {
-        let (found, text) = ask(pair.as_ref(), "/pods").await;
+        let (found, text) = send_request(pair.as_ref(), "/pods").await;
         println!("{who:24} {found} {}", text.chars().take(120).collect::<String>());
         assert_eq!(found, code, "{who}: {text}");
         assert!(text.contains(&words), "{who}: {text}");
     }
-    assert_eq!(ask(None, "/healthz").await, (200, "ok".to_owned()), "anybody may ask for health");
+    assert_eq!(send_request(None, "/healthz").await, (200, "ok".to_owned()), "all users may read the health");
 
     let mut plain = TcpStream::connect(("127.0.0.1", port.number)).await.unwrap();
     plain.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    let mut said = Vec::new();
-    let _ = plain.read_to_end(&mut said).await;
-    assert!(!said.starts_with(b"HTTP"), "plain HTTP");
+    let mut received = Vec::new();
+    let _ = plain.read_to_end(&mut received).await;
+    assert!(!received.starts_with(b"HTTP"), "plain HTTP");
     for (version, works) in [("-tls1_1", false), ("-tls1_2", true), ("-tls1_3", true)] {
         let mut command = Command::new(installed("openssl", "openssl"));
         command.args(["s_client", "-connect", &format!("127.0.0.1:{port}"), version]);

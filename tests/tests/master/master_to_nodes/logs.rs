@@ -83,13 +83,13 @@ async fn the_node_proxy_serves_kubelet_endpoints_and_accepts_a_new_certificate()
         ("configz", "clientCAFile"),
         ("containerLogs/default/none/c", "pods \\\"none\\\" not found"),
     ] {
-        let (_, text) = cluster.master.ask_as_admin(&path(rest)).await;
+        let (_, text) = cluster.master.get_as_admin(&path(rest)).await;
         assert!(text.contains(words), "{rest}: {text}");
     }
     // The certificate of another node, and then the right one again, without a restart of the kubelet.
     for (whose, code) in [("other", 503), (node.as_str(), 200)] {
         cluster.shows(&cluster.signer.signs_node(whose));
-        let look = async || match cluster.master.ask_as_admin(&path("healthz")).await {
+        let look = async || match cluster.master.get_as_admin(&path("healthz")).await {
             (found, _) if found == code => Ok(()),
             (found, text) => Err(format!("{found} {text}")),
         };

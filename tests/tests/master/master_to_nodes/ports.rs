@@ -62,18 +62,18 @@ async fn port_forward_survives_a_container_restart() {
         let mut forwarding = cluster.begins(kubectl, &["port-forward", &name, "0:8080"]);
         let line = forwarding.prints("Forwarding from 127.0.0.1:").await;
         let port = line.split(':').nth(1).unwrap().split(' ').next().unwrap().to_owned();
-        let ask = async || {
+        let send_request = async || {
             let answer = client.get(format!("http://127.0.0.1:{port}/f")).send().await.unwrap();
             assert!(answer.text().await.unwrap().ends_with("the end"), "1.{}", kubectl.minor);
         };
-        ask().await;
+        send_request().await;
         // Killing the container may also kill the command that does it.
         let ended = cluster.kubectl(kubectl, &["exec", &name, "--", "kill", "1"]).await;
         assert!(matches!(ended.code, 0 | 137), "{ended:?}");
         let again = |pod: &Pod| pod.restarts("main") == restarts && pod.is_ready();
         let pod = cluster.world.wait_for_pod("web", "to run again", again).await;
         cluster.shows_pod(&name, &pod.0["status"]).await;
-        ask().await;
+        send_request().await;
     }
 }
 
@@ -104,15 +104,15 @@ async fn forwards(cluster: &Cluster, name: &str, connections: u32) -> impl Strea
     }
     stream.write_all(&bytes).await.unwrap();
     let state = (stream, Decoder::default(), BytesMut::new(), BTreeMap::<u32, Vec<u8>>::new());
-    unfold(state, |(mut stream, mut decoder, mut come, mut said)| async move {
+    unfold(state, |(mut stream, mut decoder, mut come, mut received)| async move {
         loop {
             match decoder.next(&mut come).unwrap() {
                 Some(Frame::Data { stream: number, fin, bytes }) => {
-                    let so_far = said.entry(number).or_default();
+                    let so_far = received.entry(number).or_default();
                     so_far.extend_from_slice(&bytes);
                     if fin && !so_far.is_empty() {
                         let all = String::from_utf8_lossy(so_far).into_owned();
-                        return Some((all, (stream, decoder, come, said)));
+                        return Some((all, (stream, decoder, come, received)));
                     }
                 }
                 Some(_) => {}
@@ -136,7 +136,7 @@ async fn an_unresponsive_pod_does_not_block_another() {
         cluster.runs("web", &pod("web", &format!("containers:\n- {}", container("main", serve, "")))).await;
     let other = cluster.runs("other", &sleeper("other")).await;
     cluster.world.wait_for_log("web", "main", "stopped").await;
-    let mut said = pin!(forwards(&cluster, &name, 100).await);
+    let mut received = pin!(forwards(&cluster, &name, 100).await);
     let tasks = format!("/proc/{}/task", cluster.world.kubelet_pid());
     let threads = || {
         let names =
@@ -152,7 +152,7 @@ async fn an_unresponsive_pod_does_not_block_another() {
     assert!(why.contains("refused"), "it has a turn at once: {why}");
     let (mut late, mut waited) = (0, 0);
     while late == 0 || waited == 0 {
-        let why = said.next().await.unwrap();
+        let why = received.next().await.unwrap();
         assert!(why.starts_with("error forwarding port 8080 to pod: "), "{why}");
         late += u32::from(why.contains("timed out"));
         waited += u32::from(why.contains("4 connections to ports of this pod are being made"));

@@ -45,7 +45,7 @@ async fn has_service(cluster: &Cluster, pod: &str) {
     assert_eq!(made.0, 201, "{}", made.1);
     let look = async || match cluster
         .master
-        .ask_as_admin("/api/v1/namespaces/default/services/web:http/proxy/")
+        .get_as_admin("/api/v1/namespaces/default/services/web:http/proxy/")
         .await
     {
         (200, _) => Ok(()),
@@ -77,9 +77,10 @@ async fn master_proxies_requests_to_pods_and_services() {
         }
     }
     let newest = all.last().unwrap();
-    let nobody = cluster.kubectl(newest, &["get", "--raw", &format!("{below}/pods/{name}:9/proxy/")]).await;
-    assert!(nobody.stderr.contains("error trying to reach service: dial tcp "), "{nobody:?}");
-    assert!(nobody.stderr.contains("connect: connection refused"), "{nobody:?}");
+    let refused_port =
+        cluster.kubectl(newest, &["get", "--raw", &format!("{below}/pods/{name}:9/proxy/")]).await;
+    assert!(refused_port.stderr.contains("error trying to reach service: dial tcp "), "{refused_port:?}");
+    assert!(refused_port.stderr.contains("connect: connection refused"), "{refused_port:?}");
 
     let client = cluster.master.client();
     // As a browser: without the final slash, following the server's redirect.
@@ -117,7 +118,7 @@ async fn master_proxies_requests_to_pods_and_services() {
         cluster.master.kubectl_at(&newest.path, &jane, &["create", "--raw", &path, "-f", "/dev/null"]).await;
     assert!(written.stderr.contains("cannot create resource \"pods/proxy\""), "{written:?}");
 
-    let (_, list) = cluster.master.ask_as_admin("/api/v1").await;
+    let (_, list) = cluster.master.get_as_admin("/api/v1").await;
     let list: Value = serde_json::from_str(&list).unwrap();
     for (part, kind) in [("pods", "Pod"), ("services", "Service"), ("nodes", "Node")] {
         let rows = list["resources"].as_array().unwrap();
@@ -143,10 +144,10 @@ impl Echo {
         let host = socket.local_addr().unwrap().ip().to_string();
         let listener = TcpListener::bind((host.as_str(), 0)).await.unwrap();
         let (port, heads) = (listener.local_addr().unwrap().port(), Arc::default());
-        let told: Arc<Mutex<Vec<String>>> = Arc::clone(&heads);
+        let seen_heads: Arc<Mutex<Vec<String>>> = Arc::clone(&heads);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer(stream, told.clone()));
+                tokio::spawn(answer(stream, seen_heads.clone()));
             }
         });
         Self { host, port, heads }
@@ -168,9 +169,9 @@ async fn answer(stream: TcpStream, heads: Arc<Mutex<Vec<String>>>) {
             b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: chat\r\n\r\nhello ";
         stream.write_all(switched).await.unwrap();
         // Reads until the other side closes, then sends a last message.
-        let mut said = Vec::new();
-        stream.read_to_end(&mut said).await.unwrap();
-        stream.write_all(&said).await.unwrap();
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).await.unwrap();
+        stream.write_all(&received).await.unwrap();
         return;
     }
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok());
@@ -228,15 +229,20 @@ async fn proxy_forwards_all_methods_and_protocols_but_no_credentials() {
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let mut stream = TlsConnector::from(Arc::new(config)).connect(name, socket).await.unwrap();
     let token = "sec-websocket-protocol: base64url.bearer.authorization.k8s.io.c2VjcmV0, v1";
-    let ask = format!(
+    let request_text = format!(
         "GET {path} HTTP/1.1\r\nhost: master\r\nconnection: Upgrade\r\nupgrade: chat\r\n{token}\r\n\r\nfirst "
     );
-    stream.write_all(ask.as_bytes()).await.unwrap();
-    let mut said = Vec::new();
-    while !said.ends_with(b"hello ") {
-        assert_ne!(stream.read_buf(&mut said).await.unwrap(), 0, "{}", String::from_utf8_lossy(&said));
+    stream.write_all(request_text.as_bytes()).await.unwrap();
+    let mut received = Vec::new();
+    while !received.ends_with(b"hello ") {
+        assert_ne!(
+            stream.read_buf(&mut received).await.unwrap(),
+            0,
+            "{}",
+            String::from_utf8_lossy(&received)
+        );
     }
-    assert!(said.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&said));
+    assert!(received.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&received));
     let much = "x".repeat(1 << 20);
     stream.write_all(much.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
@@ -253,7 +259,7 @@ async fn proxy_forwards_all_methods_and_protocols_but_no_credentials() {
         let path = "/api/v1/namespaces/default/pods/echo/status";
         assert_eq!(cluster.sends("PATCH", path, MERGE, &patch).await.0, 200);
         let path = format!("/api/v1/namespaces/default/pods/echo:{}/proxy/", cluster.master.port);
-        let (code, text) = cluster.master.ask_as_admin(&path).await;
+        let (code, text) = cluster.master.get_as_admin(&path).await;
         assert!(code == 400 && text.contains("address not allowed"), "{address}: {code} {text}");
     }
 }

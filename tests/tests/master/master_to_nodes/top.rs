@@ -11,9 +11,9 @@ const BUSY: &str = "trap 'exit 0' TERM; x=$(head -c 8000000 /dev/zero | tr '\\0'
 const QUIET: &str = "trap 'exit 0' TERM; sleep 1000000 & wait";
 
 /// The columns of the line that starts with that name.
-fn line<'a>(said: &'a str, name: &str) -> Vec<&'a str> {
-    let line = said.lines().find(|line| line.split_whitespace().any(|word| word == name));
-    line.unwrap_or_else(|| panic!("no {name} in\n{said}")).split_whitespace().collect()
+fn line<'a>(printed: &'a str, name: &str) -> Vec<&'a str> {
+    let line = printed.lines().find(|line| line.split_whitespace().any(|word| word == name));
+    line.unwrap_or_else(|| panic!("no {name} in\n{printed}")).split_whitespace().collect()
 }
 
 /// The number before the unit.
@@ -32,7 +32,7 @@ async fn kubectl_top_shows_the_usage_of_nodes_and_pods() {
     // A pod that does not run, and an unreachable node.
     cluster.has_pod("not-yet", json!({"containers": [{"name": "c", "image": "i"}]}), &json!({})).await;
     let silent = json!({"conditions": [{"type": "Ready", "status": "Unknown"}]});
-    let (code, said) = cluster
+    let (code, printed) = cluster
         .sends(
             "POST",
             "/api/v1/nodes",
@@ -40,7 +40,7 @@ async fn kubectl_top_shows_the_usage_of_nodes_and_pods() {
             &json!({"metadata": {"name": "silent"}, "status": silent}),
         )
         .await;
-    assert_eq!(code, 201, "{said}");
+    assert_eq!(code, 201, "{printed}");
     let amounts = json!({"status": {"allocatable": {"cpu": "2", "memory": "8Gi"}}});
     let path = format!("/api/v1/nodes/{node}/status");
     assert_eq!(cluster.sends("PATCH", &path, "application/merge-patch+json", &amounts).await.0, 200);

@@ -47,11 +47,11 @@ async fn exec_returns_output_and_exit_code() {
         ];
         for (arguments, input, code, stdout, stderr) in cases {
             let output = run(&node, &kubectl, arguments, input).await;
-            let said = String::from_utf8_lossy(&output.stderr);
-            let what = format!("kubectl 1.{} {arguments:?}: {said}", kubectl.minor);
+            let printed = String::from_utf8_lossy(&output.stderr);
+            let what = format!("kubectl 1.{} {arguments:?}: {printed}", kubectl.minor);
             assert_eq!(output.status.code(), Some(code), "{what}");
             assert!(output.stdout == stdout, "{what}: {} bytes came", output.stdout.len());
-            assert!(said.contains(stderr), "{what}");
+            assert!(printed.contains(stderr), "{what}");
         }
     }
 }
@@ -112,9 +112,9 @@ async fn forwards(node: &Node, kubectl: &Kubectl) {
     let mut stream = TcpStream::connect(("127.0.0.1", local[1])).await.unwrap();
     let ended = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut Vec::new())).await;
     let _ = ended.unwrap_or_else(|_| panic!("kubectl 1.{minor} holds on to a connection to nowhere"));
-    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut printed = BufReader::new(child.stderr.take().unwrap()).lines();
     loop {
-        let line = tokio::time::timeout(DEADLINE, said.next_line()).await.unwrap().unwrap();
+        let line = tokio::time::timeout(DEADLINE, printed.next_line()).await.unwrap().unwrap();
         let line = line.unwrap_or_else(|| panic!("kubectl 1.{minor} does not say what went wrong"));
         if line.contains("error forwarding port 81 to pod") {
             break;

@@ -150,12 +150,12 @@ async fn exec(
     request: Request,
 ) -> Response {
     let (mut parts, _) = request.into_parts();
-    let asked = |name: &str| query.iter().any(|(key, value)| key == name && value == "true");
+    let is_set = |name: &str| query.iter().any(|(key, value)| key == name && value == "true");
     let wanted = StreamOptions {
-        stdin: asked("stdin"),
-        stdout: asked("stdout"),
-        stderr: asked("stderr"),
-        tty: asked("tty"),
+        stdin: is_set("stdin"),
+        stdout: is_set("stdout"),
+        stderr: is_set("stderr"),
+        tty: is_set("tty"),
     };
     let words = query.iter().filter(|(key, _)| key == "command");
     let command: Vec<String> = words.map(|(_, word)| word.clone()).collect();

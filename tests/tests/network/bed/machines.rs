@@ -28,49 +28,49 @@ fn listen(machine: &Machine) {
 }
 
 /// The client address that the machine sees for this thread's host, by an IP version.
-fn ask(machine: &Machine, version: u8) -> Result<String, String> {
+fn send_request(machine: &Machine, version: u8) -> Result<String, String> {
     let to = SocketAddr::new(machine.address_of(version).parse().unwrap(), PORT);
     let mut stream = TcpStream::connect_timeout(&to, UNANSWERED_AFTER).map_err(|error| error.to_string())?;
     stream.set_read_timeout(Some(UNANSWERED_AFTER)).unwrap();
-    let mut told = String::new();
-    stream.read_to_string(&mut told).map_err(|error| error.to_string())?;
-    Ok(told)
+    let mut response = String::new();
+    stream.read_to_string(&mut response).map_err(|error| error.to_string())?;
+    Ok(response)
 }
 
 /// Waits until one machine reaches another with its own source addresses.
-async fn hears(from: &Machine, to: &Machine) {
+async fn receives(from: &Machine, to: &Machine) {
     for version in VERSIONS {
-        let look = async || match from.at(|| ask(to, version)) {
-            Ok(told) if told == from.address_of(version) => Ok(()),
+        let look = async || match from.at(|| send_request(to, version)) {
+            Ok(response) if response == from.address_of(version) => Ok(()),
             other => Err(format!("{} to {} by IPv{version}: {other:?}", from.address, to.address)),
         };
         wait_until(DEADLINE, look).await.unwrap();
     }
 }
 
-fn assert_unheard(from: &Machine, to: &Machine) {
+fn assert_not_received(from: &Machine, to: &Machine) {
     for version in VERSIONS {
-        let told = from.at(|| ask(to, version));
-        assert!(told.is_err(), "{} to {} by IPv{version}: {told:?}", from.address, to.address);
+        let response = from.at(|| send_request(to, version));
+        assert!(response.is_err(), "{} to {} by IPv{version}: {response:?}", from.address, to.address);
     }
 }
 
 /// Whether the machine answers the desk by an IP version and sees the desk's own address.
-fn is_desk_heard(bed: &Bed, by: &Machine, version: u8) -> bool {
-    ask(by, version).is_ok_and(|told| told == bed.address_of(version))
+fn is_desk_reachable(bed: &Bed, by: &Machine, version: u8) -> bool {
+    send_request(by, version).is_ok_and(|response| response == bed.address_of(version))
 }
 
-async fn hears_desk(bed: &Bed, by: &Machine) {
+async fn desk_receives(bed: &Bed, by: &Machine) {
     for version in VERSIONS {
         let look = async || {
-            is_desk_heard(bed, by, version).then_some(()).ok_or_else(|| format!("not by IPv{version}"))
+            is_desk_reachable(bed, by, version).then_some(()).ok_or_else(|| format!("not by IPv{version}"))
         };
         wait_until(DEADLINE, look).await.unwrap();
     }
 }
 
-fn assert_desk_unheard(bed: &Bed, by: &Machine) {
-    assert!(!VERSIONS.iter().any(|version| is_desk_heard(bed, by, *version)));
+fn assert_desk_unreachable(bed: &Bed, by: &Machine) {
+    assert!(!VERSIONS.iter().any(|version| is_desk_reachable(bed, by, *version)));
 }
 
 #[tokio::test]
@@ -79,36 +79,36 @@ async fn test_machines_receive_packets_only_over_connected_links() {
     let all = [&a, &b, &c];
     all.iter().for_each(|machine| listen(machine));
     for (from, to) in all.iter().flat_map(|from| all.iter().map(move |to| (from, to))) {
-        hears(from, to).await;
+        receives(from, to).await;
     }
-    hears_desk(&bed, &a).await;
+    desk_receives(&bed, &a).await;
 
     a.cut();
-    assert_unheard(&b, &a);
-    assert_unheard(&a, &c);
+    assert_not_received(&b, &a);
+    assert_not_received(&a, &c);
     a.heal();
-    hears(&b, &a).await;
+    receives(&b, &a).await;
     for (from, to) in [(&a, &b), (&a, &c)] {
         from.lose_towards(to);
-        assert_unheard(from, to);
-        assert_unheard(to, from);
-        hears(&b, &c).await;
+        assert_not_received(from, to);
+        assert_not_received(to, from);
+        receives(&b, &c).await;
         bed.lose_nothing();
-        hears(from, to).await;
+        receives(from, to).await;
     }
     bed.lose_towards(&c);
-    assert_desk_unheard(&bed, &c);
+    assert_desk_unreachable(&bed, &c);
     bed.lose_nothing();
     bed.lose_from(&c);
-    assert_desk_unheard(&bed, &c);
+    assert_desk_unreachable(&bed, &c);
     bed.lose_nothing();
-    hears_desk(&bed, &c).await;
+    desk_receives(&bed, &c).await;
 
     let before = c.address.clone();
     c.renumber(77);
     assert_ne!(c.address, before);
-    hears(&c, &a).await;
-    hears(&a, &c).await;
+    receives(&c, &a).await;
+    receives(&a, &c).await;
 }
 
 #[tokio::test]
@@ -126,8 +126,8 @@ async fn power_cut_keeps_only_the_disk_of_a_test_machine() {
     assert!(Path::new(&format!("/proc/{process}")).exists());
 
     a.freeze();
-    let asked = tokio::time::timeout(UNANSWERED_AFTER, a.node.pods()).await;
-    assert!(asked.is_err(), "{asked:?}");
+    let pods_result = tokio::time::timeout(UNANSWERED_AFTER, a.node.pods()).await;
+    assert!(pods_result.is_err(), "{pods_result:?}");
     a.thaw();
     a.node.wait_ready("web").await;
 

@@ -50,18 +50,18 @@ async fn test_registry_keeps_images_while_it_is_stopped() {
 #[tokio::test]
 async fn test_server_returns_304_until_its_body_changes() {
     let server = Server::start("one").await;
-    let first = ask(&server, "").await;
+    let first = send_request(&server, "").await;
     assert!(first.starts_with("HTTP/1.1 200") && first.ends_with("\r\n\r\none"), "{first}");
     let etag = first.lines().find_map(|line| line.strip_prefix("ETag: ")).unwrap().to_owned();
     let known = format!("If-None-Match: {etag}\r\n");
-    assert!(ask(&server, &known).await.starts_with("HTTP/1.1 304"));
+    assert!(send_request(&server, &known).await.starts_with("HTTP/1.1 304"));
     server.serve(200, "two");
-    assert!(ask(&server, &known).await.ends_with("two"));
+    assert!(send_request(&server, &known).await.ends_with("two"));
     let answers: Vec<u16> = server.requests().iter().map(|request| request.answer).collect();
     assert_eq!(answers, [200, 304, 200]);
 }
 
-async fn ask(server: &Server, headers: &str) -> String {
+async fn send_request(server: &Server, headers: &str) -> String {
     let address = server.url.trim_start_matches("http://").split('/').next().unwrap().to_owned();
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(format!("GET / HTTP/1.1\r\n{headers}\r\n").as_bytes()).await.unwrap();

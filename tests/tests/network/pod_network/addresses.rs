@@ -37,11 +37,11 @@ async fn pods_and_node_connect_and_hosts_files_contain_pod_names() {
             .await;
     }
     let (ip, name) = (a.ip().to_owned(), world.pod_name("a"));
-    let asked = async || {
+    let connects = async || {
         let answer = get(&ip, 80).await?;
         if answer.ends_with(&format!("{name}\n")) { Ok(()) } else { Err(answer) }
     };
-    world.wait_for("the node to reach a pod", asked).await;
+    world.wait_for("the node to reach a pod", connects).await;
     let main = world.container("a", "main").await.unwrap();
     let (hosts, _) = world.engine.exec(&main.id, &["cat", "/etc/hosts"]).await;
     assert!(hosts.starts_with("# Kubernetes-managed hosts file."), "{hosts}");

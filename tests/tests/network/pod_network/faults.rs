@@ -29,9 +29,10 @@ async fn node_event(world: &World, text: &str) {
     world
         .wait_for("the node's event", async || {
             let events = world.get("events").await?;
-            let told =
-                |event: &serde_json::Value| event["message"].as_str().is_some_and(|said| said.contains(text));
-            if events.iter().any(told) { Ok(()) } else { Err(format!("none says {text}")) }
+            let is_logged = |event: &serde_json::Value| {
+                event["message"].as_str().is_some_and(|message| message.contains(text))
+            };
+            if events.iter().any(is_logged) { Ok(()) } else { Err(format!("none says {text}")) }
         })
         .await;
     let log = fs::read_to_string(world.log_path()).unwrap();
@@ -84,11 +85,11 @@ async fn a_connection_survives_the_recreation_of_the_bridge() {
     let echo = world.wait_ready("echo").await;
     let connect = async || TcpStream::connect((echo.ip(), 7000)).await.map_err(|error| error.to_string());
     let mut stream = world.wait_for("the pod to listen", connect).await;
-    let mut said = [0; 5];
+    let mut message = [0; 5];
     for word in [b"first", b"later"] {
         stream.write_all(word).await.unwrap();
-        tokio::time::timeout(DEADLINE, stream.read_exact(&mut said)).await.unwrap().unwrap();
-        assert_eq!(&said, word);
+        tokio::time::timeout(DEADLINE, stream.read_exact(&mut message)).await.unwrap().unwrap();
+        assert_eq!(&message, word);
         let name = bridge(&world.node).unwrap();
         change(&["link", "delete", &name]);
         node_event(&world, "was missing").await;
@@ -105,8 +106,8 @@ async fn a_sandbox_restarted_by_another_program_is_recreated_with_its_pod() {
     let sandbox = world.container("a", "POD").await.unwrap();
     let at_once = RestartContainerOptionsBuilder::new().t(0).build();
     world.engine.docker().restart_container(&sandbox.id, Some(at_once)).await.unwrap();
-    let anew = |pod: &Pod| pod.is_ready() && pod.container_id("main") != before.container_id("main");
-    let after = world.wait_for_pod("a", "to be made anew", anew).await;
+    let restarted = |pod: &Pod| pod.is_ready() && pod.container_id("main") != before.container_id("main");
+    let after = world.wait_for_pod("a", "to be created again", restarted).await;
     is_reached(&world, after.ip()).await;
 }
 

@@ -32,14 +32,14 @@ pub fn change(arguments: &[&str]) {
 
 /// The body of an HTTP response that a client on this machine gets from an address.
 pub async fn get(host: &str, port: u16) -> Result<String, String> {
-    let asked = async {
+    let responds = async {
         let mut stream = TcpStream::connect((host, port)).await?;
         stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         std::io::Result::Ok(answer)
     };
-    tokio::time::timeout(PATIENCE, asked)
+    tokio::time::timeout(PATIENCE, responds)
         .await
         .map_err(|late| late.to_string())?
         .map_err(|error| error.to_string())

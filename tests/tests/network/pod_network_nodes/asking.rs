@@ -20,7 +20,7 @@ pub const NODE_PORT: u16 = 81;
 /// A pod that answers on port 80 and on [`HOST_PORT`] of its host.
 pub fn answering(name: &str) -> String {
     let script = "mkdir -p /tmp/www/cgi-bin; cd /tmp/www/cgi-bin\n\
-        printf '%s\\n' '#!/bin/sh' 'echo Content-Type: text/plain' 'echo' 'echo $(hostname) hears $REMOTE_ADDR' >who\n\
+        printf '%s\\n' '#!/bin/sh' 'echo Content-Type: text/plain' 'echo' 'echo $(hostname) sees $REMOTE_ADDR' >who\n\
         chmod +x who; trap 'exit 0' TERM; httpd -f -p 80 -h /tmp/www & wait";
     let more = format!("ports: [{{containerPort: 80, hostPort: {HOST_PORT}}}]");
     pod(name, &format!("containers:\n- {}", container("main", script, &more)))
@@ -34,9 +34,9 @@ pub fn answer(name: &str) {
         for mut stream in listener.incoming().flatten() {
             // The client may have closed its connection already.
             let Ok(peer) = stream.peer_addr() else { continue };
-            let mut asked = [0; 1000];
-            let _ = stream.read(&mut asked);
-            let _ = write!(stream, "HTTP/1.0 200 OK\r\n\r\n{name} hears {}\n", peer.ip().to_canonical());
+            let mut request_bytes = [0; 1000];
+            let _ = stream.read(&mut request_bytes);
+            let _ = write!(stream, "HTTP/1.0 200 OK\r\n\r\n{name} sees {}\n", peer.ip().to_canonical());
         }
     });
 }
@@ -48,7 +48,7 @@ pub fn socket(ip: &str, port: u16) -> String {
 
 /// A client.
 #[derive(Clone, Copy)]
-pub enum Asker<'a> {
+pub enum Client<'a> {
     /// The pod of this name on a machine.
     Pod(&'a Machine, &'a str),
     Machine(&'a Machine),
@@ -56,12 +56,12 @@ pub enum Asker<'a> {
     Desk,
 }
 
-impl Asker<'_> {
+impl Client<'_> {
     /// The answer to a request to an address and port.
     ///
     /// # Errors
     /// If there is no answer, or an unexpected one.
-    pub async fn ask(self, to: &str) -> Result<String, String> {
+    pub async fn send_request(self, to: &str) -> Result<String, String> {
         let answer = match self {
             Self::Pod(machine, name) => from_pod(&machine.node, name, to).await,
             Self::Machine(machine) => machine.at(|| get(to)),
@@ -71,18 +71,18 @@ impl Asker<'_> {
         answer.map(|answer| answer.trim().replace("[::ffff:", "").replace(['[', ']'], ""))
     }
 
-    /// Waits until the answer is exactly the expected one: `NAME hears ADDRESS`.
-    pub async fn hears(self, to: &str, expected: &str) {
-        self.hears_one(to, |answer| answer == expected, expected).await;
+    /// Waits until the answer is exactly the expected one: `NAME sees ADDRESS`.
+    pub async fn receives(self, to: &str, expected: &str) {
+        self.receives_one(to, |answer| answer == expected, expected).await;
     }
 
     /// Waits until the server of this name answers, whatever client address it sees.
     pub async fn reaches(self, to: &str, name: &str) {
-        self.hears_one(to, |answer| answer.starts_with(&format!("{name} hears ")), name).await;
+        self.receives_one(to, |answer| answer.starts_with(&format!("{name} sees ")), name).await;
     }
 
-    async fn hears_one(self, to: &str, is_right: impl Fn(&str) -> bool, expected: &str) {
-        let look = async || match self.ask(to).await {
+    async fn receives_one(self, to: &str, is_right: impl Fn(&str) -> bool, expected: &str) {
+        let look = async || match self.send_request(to).await {
             Ok(answer) if is_right(&answer) => Ok(()),
             other => Err(format!("{other:?} in place of {expected:?}")),
         };
@@ -119,7 +119,7 @@ async fn from_pod(world: &World, name: &str, to: &str) -> Result<String, String>
 }
 
 fn get(to: &str) -> Result<String, String> {
-    let asked = || {
+    let request_bytes = || {
         let to: SocketAddr = to.parse().unwrap();
         let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -128,7 +128,7 @@ fn get(to: &str) -> Result<String, String> {
         stream.read_to_string(&mut answer)?;
         std::io::Result::Ok(answer)
     };
-    let answer = asked().map_err(|error| error.to_string())?;
+    let answer = request_bytes().map_err(|error| error.to_string())?;
     let body = answer.replace('\r', "");
     body.split_once("\n\n").map(|(_, body)| body.to_owned()).ok_or(answer)
 }

@@ -69,7 +69,7 @@ impl<const N: usize> Cluster<N> {
     /// If the master has no such Node.
     pub async fn node(&self, machine: &Machine) -> Result<Value, String> {
         let path = format!("/api/v1/nodes/{}", machine.node.node);
-        let (code, text) = self.master.ask_as_admin(&path).await;
+        let (code, text) = self.master.get_as_admin(&path).await;
         if code == 200 { serde_json::from_str(&text).map_err(|error| error.to_string()) } else { Err(text) }
     }
 

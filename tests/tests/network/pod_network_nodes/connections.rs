@@ -33,15 +33,15 @@ impl Connection<'_> {
     async fn count(&self, machine: &Machine) -> Result<u64, String> {
         let container = machine.node.container(self.client, "main").await?;
         let words = ["tail", "-n", "1", "/tmp/heard"];
-        let (heard, _) = machine.node.engine.exec(&container.id, &words).await;
+        let (output, _) = machine.node.engine.exec(&container.id, &words).await;
         assert_ne!(
-            heard.trim(),
+            output.trim(),
             "over",
             "the connection of {} is over\n{}",
             self.client,
             machine.node.log_tail()
         );
-        heard.trim().parse().map_err(|_| format!("it hears {heard:?}"))
+        output.trim().parse().map_err(|_| format!("it sees {output:?}"))
     }
 
     /// Asserts that the connection still transports data.

@@ -31,21 +31,22 @@ fn echo() -> String {
 }
 
 /// Asserts that a word is echoed.
-fn said_again(stream: &mut TcpStream, word: &str) -> std::io::Result<()> {
+fn resent(stream: &mut TcpStream, word: &str) -> std::io::Result<()> {
     stream.set_read_timeout(Some(DEADLINE))?;
     stream.write_all(word.as_bytes())?;
-    let mut heard = vec![0; word.len()];
-    stream.read_exact(&mut heard)?;
-    assert_eq!(heard, word.as_bytes());
+    let mut received = vec![0; word.len()];
+    stream.read_exact(&mut received)?;
+    assert_eq!(received, word.as_bytes());
     Ok(())
 }
 
 async fn event(machine: &Machine, text: &str) {
     let look = async || {
         let events = machine.node.get("events").await?;
-        let told =
-            |event: &serde_json::Value| event["message"].as_str().is_some_and(|said| said.contains(text));
-        if events.iter().any(told) { Ok(()) } else { Err(format!("none of {events:?}")) }
+        let is_reported = |event: &serde_json::Value| {
+            event["message"].as_str().is_some_and(|message| message.contains(text))
+        };
+        if events.iter().any(is_reported) { Ok(()) } else { Err(format!("none of {events:?}")) }
     };
     machine.node.wait_for(&format!("an event that says {text}"), look).await;
 }
@@ -63,7 +64,7 @@ async fn local_host_port_connections_survive_the_loss_of_the_bridge() {
         let connect = async || {
             let mut stream = machine.at(|| TcpStream::connect(&to)).map_err(|error| error.to_string())?;
             // A host port that leads to no pod yet accepts connections, too.
-            said_again(&mut stream, "hello").map(|()| stream).map_err(|error| error.to_string())
+            resent(&mut stream, "hello").map(|()| stream).map_err(|error| error.to_string())
         };
         streams.push((to.clone(), machine.node.wait_for("the pod to listen", connect).await));
     }
@@ -75,7 +76,7 @@ async fn local_host_port_connections_survive_the_loss_of_the_bridge() {
     ] {
         machine.run(&harm);
         for (to, stream) in &mut streams {
-            said_again(stream, "later").unwrap_or_else(|error| panic!("{to}, {harm}: {error}"));
+            resent(stream, "later").unwrap_or_else(|error| panic!("{to}, {harm}: {error}"));
         }
         event(&machine, &format!("the bridge {bridge} {named}")).await;
     }

@@ -2,7 +2,7 @@
 
 use tests::Bed;
 
-use crate::pod_network_nodes::asking::{Asker, HOST_PORT, NODE_PORT, answer, answering};
+use crate::pod_network_nodes::asking::{Client, HOST_PORT, NODE_PORT, answer, answering};
 use crate::pod_network_nodes::cluster::{WEB, at, web};
 
 async fn reached_and_reaching(network: &str) {
@@ -15,15 +15,15 @@ async fn reached_and_reaching(network: &str) {
     answer("desk");
     b.at(|| answer("b"));
     let host_port = format!("{}:{HOST_PORT}", a.address);
-    let heard_as = |address: &str| format!("{} hears {address}", pod.name());
-    Asker::Machine(&b).hears(&host_port, &heard_as(&b.address)).await;
-    Asker::Desk.hears(&host_port, &heard_as(&bed.address())).await;
-    Asker::Pod(&a, WEB).reaches(&host_port, pod.name()).await;
-    Asker::Pod(&a, "other").reaches(&host_port, pod.name()).await;
-    Asker::Pod(&a, "other").hears(&at(&pod), &heard_as(other.ip())).await;
+    let expected_response = |address: &str| format!("{} sees {address}", pod.name());
+    Client::Machine(&b).receives(&host_port, &expected_response(&b.address)).await;
+    Client::Desk.receives(&host_port, &expected_response(&bed.address())).await;
+    Client::Pod(&a, WEB).reaches(&host_port, pod.name()).await;
+    Client::Pod(&a, "other").reaches(&host_port, pod.name()).await;
+    Client::Pod(&a, "other").receives(&at(&pod), &expected_response(other.ip())).await;
     for (name, address) in [("desk", bed.address()), ("b", b.address.clone())] {
         let there = format!("{address}:{NODE_PORT}");
-        Asker::Pod(&a, WEB).hears(&there, &format!("{name} hears {}", a.address)).await;
+        Client::Pod(&a, WEB).receives(&there, &format!("{name} sees {}", a.address)).await;
     }
 }
 

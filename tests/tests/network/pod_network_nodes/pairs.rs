@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tests::{Bed, Pod};
 
-use crate::pod_network_nodes::asking::{Asker, HOST_PORT, NODE_PORT, answer, socket};
+use crate::pod_network_nodes::asking::{Client, HOST_PORT, NODE_PORT, answer, socket};
 use crate::pod_network_nodes::cluster::{Cluster, WEB, ranges_of, web};
 
 const RANGE4: &str = "10.244.0.0/16";
@@ -25,26 +25,26 @@ async fn all_reach_each_other(cluster: &Cluster<3>, version: u8) {
         pods.push((pod.name().to_owned(), ip(&pod, version), machine.address_of(version)));
     }
     for (from, (name, own, near)) in cluster.machines.iter().zip(&pods) {
-        let asks = Asker::Pod(from, WEB);
+        let client = Client::Pod(from, WEB);
         for (to, (pod, address, far)) in cluster.machines.iter().zip(&pods) {
             // Each pair of pods, including the pod itself, sees the pod's own address.
             let at = socket(address, 80);
-            asks.hears(&at, &format!("{pod} hears {own}")).await;
-            Asker::Machine(from).reaches(&at, pod).await;
+            client.receives(&at, &format!("{pod} sees {own}")).await;
+            Client::Machine(from).reaches(&at, pod).await;
             let host_port = socket(far, HOST_PORT);
             if near == far {
-                asks.reaches(&host_port, pod).await;
+                client.reaches(&host_port, pod).await;
             } else {
                 // Traffic from a pod to anything but pods has the machine's source address.
                 let host = socket(far, NODE_PORT);
-                asks.hears(&host, &format!("{} hears {near}", to.node.node)).await;
-                asks.hears(&host_port, &format!("{pod} hears {near}")).await;
-                Asker::Machine(from).hears(&host_port, &format!("{pod} hears {near}")).await;
+                client.receives(&host, &format!("{} sees {near}", to.node.node)).await;
+                client.receives(&host_port, &format!("{pod} sees {near}")).await;
+                Client::Machine(from).receives(&host_port, &format!("{pod} sees {near}")).await;
             }
         }
         let desk = cluster.bed.address_of(version);
-        asks.hears(&socket(&desk, NODE_PORT), &format!("desk hears {near}")).await;
-        Asker::Desk.hears(&socket(near, HOST_PORT), &format!("{name} hears {desk}")).await;
+        client.receives(&socket(&desk, NODE_PORT), &format!("desk sees {near}")).await;
+        Client::Desk.receives(&socket(near, HOST_PORT), &format!("{name} sees {desk}")).await;
     }
 }
 
@@ -74,8 +74,9 @@ async fn pods_and_nodes_connect_over_both_families_in_dual_stack() {
         let internal =
             [4, 6].map(|version| json!({"type": "InternalIP", "address": machine.address_of(version)}));
         let addresses = node["status"]["addresses"].as_array().unwrap();
-        let told: Vec<&Value> = addresses.iter().filter(|address| address["type"] == "InternalIP").collect();
-        assert_eq!(told, internal.iter().collect::<Vec<_>>());
+        let internal_ips: Vec<&Value> =
+            addresses.iter().filter(|address| address["type"] == "InternalIP").collect();
+        assert_eq!(internal_ips, internal.iter().collect::<Vec<_>>());
         let pod = web(machine).await;
         assert_eq!(pod.ips(), [ip(&pod, 4), ip(&pod, 6)], "the primary address comes first");
     }

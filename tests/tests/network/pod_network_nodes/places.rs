@@ -1,6 +1,6 @@
 //! Machines leave, come back and change their addresses; their peers update or remove their routes.
 
-use crate::pod_network_nodes::asking::Asker;
+use crate::pod_network_nodes::asking::Client;
 use crate::pod_network_nodes::cluster::{Cluster, WEB, at, is_ready_with_range, shows, web};
 
 #[tokio::test]
@@ -12,8 +12,8 @@ async fn peer_routes_follow_power_cuts_address_changes_and_node_deletion() {
     for gone in [1, 2] {
         let before = web(&cluster.machines[gone]).await;
         let own = web(&cluster.machines[0]).await;
-        Asker::Pod(&cluster.machines[0], WEB)
-            .hears(&at(&before), &format!("{} hears {}", before.name(), own.ip()))
+        Client::Pod(&cluster.machines[0], WEB)
+            .receives(&at(&before), &format!("{} sees {}", before.name(), own.ip()))
             .await;
         let machine = &mut cluster.machines[gone];
         machine.power_off();
@@ -22,8 +22,8 @@ async fn peer_routes_follow_power_cuts_address_changes_and_node_deletion() {
         let again = |pod: &tests::Pod| pod.is_ready() && pod.restarts("main") == 1;
         let after = machine.node.wait_for_pod(WEB, "to run again", again).await;
         let (here, there) = (&cluster.machines[0], &cluster.machines[gone]);
-        Asker::Pod(here, WEB).hears(&at(&after), &format!("{} hears {}", after.name(), own.ip())).await;
-        Asker::Pod(there, WEB).hears(&at(&own), &format!("{} hears {}", own.name(), after.ip())).await;
+        Client::Pod(here, WEB).receives(&at(&after), &format!("{} sees {}", after.name(), own.ip())).await;
+        Client::Pod(there, WEB).receives(&at(&own), &format!("{} sees {}", own.name(), after.ip())).await;
         assert_eq!(cluster.range(there).await, ranges[gone - 1], "a node keeps its range");
     }
 
@@ -34,8 +34,8 @@ async fn peer_routes_follow_power_cuts_address_changes_and_node_deletion() {
         let ways = "ip route show proto 67; bridge fdb show";
         shows(here, ways, &there.address, |shown| shown.contains(&format!("{} ", there.address))).await;
         let (own, other) = (web(here).await, web(there).await);
-        Asker::Pod(here, WEB).hears(&at(&other), &format!("{} hears {}", other.name(), own.ip())).await;
-        Asker::Pod(there, WEB).hears(&at(&own), &format!("{} hears {}", own.name(), other.ip())).await;
+        Client::Pod(here, WEB).receives(&at(&other), &format!("{} sees {}", other.name(), own.ip())).await;
+        Client::Pod(there, WEB).receives(&at(&own), &format!("{} sees {}", own.name(), other.ip())).await;
     }
 
     // An administrator removes the machines from the cluster for good.
@@ -56,7 +56,7 @@ async fn peer_routes_follow_power_cuts_address_changes_and_node_deletion() {
     let back = &cluster.machines[1];
     cluster.wait_for_node(back, "a range and Ready", is_ready_with_range).await;
     let (own, other) = (web(&cluster.machines[0]).await, web(back).await);
-    Asker::Pod(&cluster.machines[0], WEB)
-        .hears(&at(&other), &format!("{} hears {}", other.name(), own.ip()))
+    Client::Pod(&cluster.machines[0], WEB)
+        .receives(&at(&other), &format!("{} sees {}", other.name(), own.ip()))
         .await;
 }

@@ -2,7 +2,7 @@
 
 use tests::Bed;
 
-use crate::pod_network_nodes::asking::{Asker, answering};
+use crate::pod_network_nodes::asking::{Client, answering};
 use crate::pod_network_nodes::cluster::{Cluster, WEB, at, condition, is_ready_with_range, web};
 
 const CLAIMED: &str = "10.244.7.0/24";
@@ -25,16 +25,16 @@ async fn older_node_keeps_a_pod_cidr_and_the_other_reports_the_conflict() {
     let second = &cluster.machines[1];
     let other = cluster.range(second).await;
     assert_ne!(other, CLAIMED);
-    let says_both = |node: &serde_json::Value| {
+    let has_both = |node: &serde_json::Value| {
         let ready = condition(node, "Ready");
         let message = ready["message"].as_str().unwrap_or_default();
         ready["status"] == "False" && message.contains(CLAIMED) && message.contains(&other)
     };
-    cluster.wait_for_node(second, "a condition that names both ranges", says_both).await;
+    cluster.wait_for_node(second, "a condition that names both ranges", has_both).await;
     // The second node's pods wait for addresses that no other node claims.
     second.node.wait_for_event(WEB, "start the kubelet without --pod-cidr").await;
     // The first node is not affected.
-    Asker::Machine(&cluster.machines[0])
+    Client::Machine(&cluster.machines[0])
         .reaches(&at(&web(&cluster.machines[0]).await), &cluster.machines[0].node.pod_name(WEB))
         .await;
 
@@ -47,6 +47,6 @@ async fn older_node_keeps_a_pod_cidr_and_the_other_reports_the_conflict() {
     let [a, b] = &cluster.machines;
     for (from, to) in [(a, b), (b, a)] {
         let (own, other) = (web(from).await, web(to).await);
-        Asker::Pod(from, WEB).hears(&at(&other), &format!("{} hears {}", other.name(), own.ip())).await;
+        Client::Pod(from, WEB).receives(&at(&other), &format!("{} sees {}", other.name(), own.ip())).await;
     }
 }

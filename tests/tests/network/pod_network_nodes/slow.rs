@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tests::Bed;
 
-use crate::pod_network_nodes::asking::{Asker, HOST_PORT, answering, socket};
+use crate::pod_network_nodes::asking::{Client, HOST_PORT, answering, socket};
 use crate::pod_network_nodes::cluster::{Cluster, WEB, condition, is_ready_with_range, web};
 
 /// The delay in each direction.
@@ -25,11 +25,11 @@ async fn a_node_behind_a_slow_and_lossy_link_joins_runs_its_pod_and_reports_its_
     let pod = web(machine).await;
     cluster.wait_for_node(machine, "a range and Ready", is_ready_with_range).await;
 
-    let asked = Instant::now();
-    let expected = format!("{} hears {}", pod.name(), cluster.bed.address());
-    Asker::Desk.hears(&socket(&machine.address, HOST_PORT), &expected).await;
+    let started = Instant::now();
+    let expected = format!("{} sees {}", pod.name(), cluster.bed.address());
+    Client::Desk.receives(&socket(&machine.address, HOST_PORT), &expected).await;
     // One round trip for the connection, and one for the request.
-    assert!(asked.elapsed() >= DELAY * 4, "the link is not slow: {:?}", asked.elapsed());
+    assert!(started.elapsed() >= DELAY * 4, "the link is not slow: {:?}", started.elapsed());
 
     // Changes of the node's state are reported both ways.
     for (status, is_up) in [("False", false), ("True", true)] {
@@ -39,7 +39,7 @@ async fn a_node_behind_a_slow_and_lossy_link_joins_runs_its_pod_and_reports_its_
         } else {
             engine.stop().await
         }
-        let says_so = |node: &Value| condition(node, "Ready")["status"] == status;
-        cluster.wait_for_node(&cluster.machines[0], &format!("Ready {status}"), says_so).await;
+        let is_shown = |node: &Value| condition(node, "Ready")["status"] == status;
+        cluster.wait_for_node(&cluster.machines[0], &format!("Ready {status}"), is_shown).await;
     }
 }

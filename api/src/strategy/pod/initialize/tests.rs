@@ -205,8 +205,8 @@ fn set_fields_are_immutable() {
         ("/spec/hostname", json!("A b"), "spec.hostname", "Invalid value"),
     ] {
         let messages = Case::update(&gated(), &PART, |pod| put(pod, pointer, &value)).messages(&PART);
-        let is_told = |line: &String| line.starts_with(&format!("{field}: ")) && line.contains(words);
-        assert!(messages.iter().any(is_told), "{pointer}: {value}: {messages:#?}");
+        let is_reported = |line: &String| line.starts_with(&format!("{field}: ")) && line.contains(words);
+        assert!(messages.iter().any(is_reported), "{pointer}: {value}: {messages:#?}");
     }
 }
 
@@ -246,14 +246,22 @@ fn only_gated_pods_can_be_initialized() {
 fn scheduled_condition_follows_the_gates() {
     let first = Case::new(Value::Object(gated()));
     let message = "/status/conditions/0/message";
-    let says = |case: &Case| case.at(message).as_str().unwrap_or_default().to_owned();
-    assert!(says(&first).ends_with(", of which a.b/c is the first"), "{}", says(&first));
+    let condition_message = |case: &Case| case.at(message).as_str().unwrap_or_default().to_owned();
+    assert!(
+        condition_message(&first).ends_with(", of which a.b/c is the first"),
+        "{}",
+        condition_message(&first)
+    );
     for part in [PART, Part::Main] {
         let second = Case::update(&first.object, &part, |pod| {
             put(pod, "/spec/schedulingGates", &json!([{"name": "a.b/d"}]));
             put(pod, "/status/phase", &json!("Running"));
         });
-        assert!(says(&second).ends_with(", of which a.b/d is the first"), "{}", says(&second));
+        assert!(
+            condition_message(&second).ends_with(", of which a.b/d is the first"),
+            "{}",
+            condition_message(&second)
+        );
         let open = |pod: &mut Value| put(pod, "/spec/schedulingGates", &json!([]));
         let last = Case::update(&second.object, &part, open);
         assert_eq!(last.at("/status/conditions"), json!([]));

@@ -105,7 +105,7 @@ fn object(kinds: Vec<Kind>) -> impl Strategy<Value = Object> {
 }
 
 /// Naive implementation: examines every object.
-fn slowly(objects: &[(Kind, Value)], node: &str, asked: &Object) -> bool {
+fn slowly(objects: &[(Kind, Value)], node: &str, wanted: &Object) -> bool {
     let is = |value: &Value, expected: &str| value.as_str().unwrap_or_default() == expected;
     let of = |kind: Kind| objects.iter().filter(move |(own, _)| *own == kind).map(|(_, object)| object);
     let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -150,10 +150,10 @@ fn slowly(objects: &[(Kind, Value)], node: &str, asked: &Object) -> bool {
         !claim.is_null()
             && by_pods(Kind::Claim, claim["namespace"].as_str().unwrap(), claim["name"].as_str().unwrap())
     };
-    let named = |object: &&Value| is(&object["metadata"]["name"], &asked.name);
-    match asked.kind {
+    let named = |object: &&Value| is(&object["metadata"]["name"], &wanted.name);
+    match wanted.kind {
         Kind::Volume => of(Kind::Volume).filter(named).any(by_claim),
-        Kind::Attachment | Kind::Slice => of(asked.kind)
+        Kind::Attachment | Kind::Slice => of(wanted.kind)
             .filter(named)
             .any(|object| !node.is_empty() && is(&object["spec"]["nodeName"], node)),
         Kind::Secret => {
@@ -161,11 +161,11 @@ fn slowly(objects: &[(Kind, Value)], node: &str, asked: &Object) -> bool {
                 let secret = &volume["spec"]["rbd"]["secretRef"];
                 let own = secret["namespace"].as_str().filter(|own| !own.is_empty());
                 let own = own.or(volume["spec"]["claimRef"]["namespace"].as_str());
-                own == Some(&*asked.namespace) && is(&secret["name"], &asked.name) && by_claim(volume)
+                own == Some(&*wanted.namespace) && is(&secret["name"], &wanted.name) && by_claim(volume)
             };
-            by_pods(Kind::Secret, &asked.namespace, &asked.name) || of(Kind::Volume).any(through)
+            by_pods(Kind::Secret, &wanted.namespace, &wanted.name) || of(Kind::Volume).any(through)
         }
-        kind => by_pods(kind, &asked.namespace, &asked.name),
+        kind => by_pods(kind, &wanted.namespace, &wanted.name),
     }
 }
 
@@ -197,9 +197,9 @@ proptest! {
                 }
             }
         }
-        for (node, asked) in questions {
-            let expected = slowly(&objects, node, &asked);
-            prop_assert_eq!(index.reaches(node, &asked), expected, "{} {:?} in {:?}", node, asked, objects);
+        for (node, wanted) in questions {
+            let expected = slowly(&objects, node, &wanted);
+            prop_assert_eq!(index.reaches(node, &wanted), expected, "{} {:?} in {:?}", node, wanted, objects);
         }
         for (kind, object) in objects {
             index.remove(&own(kind, &object));
@@ -242,7 +242,7 @@ fn crowded(nodes: usize) -> Index {
 fn decision_steps_grow_only_with_the_claims_of_the_node() {
     let (few, many) = (crowded(10), crowded(1000));
     let of = |kind: Kind, namespace: &str, name: &str| Object::new(kind, namespace, name);
-    for (asked, found, most) in [
+    for (wanted, found, most) in [
         (of(Kind::Secret, "team-7", "database"), true, 2),
         (of(Kind::ConfigMap, "team-7", "kube-root-ca.crt"), true, 2),
         (of(Kind::ServiceAccount, "team-7", "default"), true, 2),
@@ -255,8 +255,8 @@ fn decision_steps_grow_only_with_the_claims_of_the_node() {
         (of(Kind::ConfigMap, "kube-system", "other"), false, 2),
     ] {
         for index in [&few, &many] {
-            let looked = index.lookup("node-7", &asked);
-            assert!(looked.found == found && looked.steps <= most, "{asked:?}: {looked:?}");
+            let looked = index.lookup("node-7", &wanted);
+            assert!(looked.found == found && looked.steps <= most, "{wanted:?}: {looked:?}");
         }
     }
     assert_eq!(

@@ -31,7 +31,7 @@ fn bindings_reference_existing_roles_and_names_are_unique() {
     let (index, mut names) = (index(), HashSet::new());
     for (kind, object) in objects() {
         let (namespace, name) = (text(&object, "namespace"), text(&object, "name"));
-        assert!(names.insert(format!("{kind:?} {namespace} {name}")), "{name} stands there twice");
+        assert!(names.insert(format!("{kind:?} {namespace} {name}")), "{name} is a duplicate");
         if !kind.is_role() {
             let role = role_of(&object).unwrap();
             assert!(index.rules(&role, namespace).is_some(), "{name}: {}", role.not_found());

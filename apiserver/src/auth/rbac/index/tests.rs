@@ -174,7 +174,7 @@ fn who() -> impl Strategy<Value = Identity> {
         .prop_map(|(user, groups)| Identity::authenticated(user, groups.into_iter().map(str::to_owned)))
 }
 
-fn asked() -> impl Strategy<Value = Attributes> {
+fn requested() -> impl Strategy<Value = Attributes> {
     let on = (
         select(vec!["", "apps"]),
         select(vec!["pods", "nodes"]),
@@ -199,14 +199,14 @@ fn asked() -> impl Strategy<Value = Attributes> {
 }
 
 /// Naive implementation: examines every binding, subject and rule.
-fn slowly(objects: &[(Kind, Map<String, Value>)], who: &Identity, asked: &Attributes) -> bool {
+fn slowly(objects: &[(Kind, Map<String, Value>)], who: &Identity, requested: &Attributes) -> bool {
     let words = |rule: &Value, field: &str| -> Vec<String> {
         rule[field].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
     };
     let allows = |rule: &Value| {
         let has =
             |field: &str, wanted: &str| words(rule, field).iter().any(|word| word == "*" || word == wanted);
-        let on = match &asked.on {
+        let on = match &requested.on {
             On::Path(path) => words(rule, "nonResourceURLs").iter().any(|own| match own.as_str() {
                 "*" => true,
                 "/x/*" => path.starts_with("/x/"),
@@ -223,11 +223,11 @@ fn slowly(objects: &[(Kind, Map<String, Value>)], who: &Identity, asked: &Attrib
                     && (names.is_empty() || names.contains(&on.name))
             }
         };
-        on && has("verbs", &asked.verb)
+        on && has("verbs", &requested.verb)
     };
     objects.iter().filter(|(kind, _)| !kind.is_role()).any(|(kind, binding)| {
         let namespace = text(binding, "namespace");
-        let is_here = *kind == Kind::ClusterRoleBinding || namespace == asked.namespace();
+        let is_here = *kind == Kind::ClusterRoleBinding || namespace == requested.namespace();
         let is_for = |subject: &Value| {
             let name = subject["name"].as_str().unwrap();
             match subject["kind"].as_str().unwrap() {
@@ -265,7 +265,7 @@ proptest! {
     #[test]
     fn index_agrees_with_the_naive_implementation(
         steps in proptest::collection::vec(step(), 0..16),
-        questions in proptest::collection::vec((who(), asked()), 8),
+        questions in proptest::collection::vec((who(), requested()), 8),
     ) {
         let (mut index, mut objects) = (Index::default(), Vec::<(Kind, Map<String, Value>)>::new());
         for step in steps {
@@ -284,9 +284,9 @@ proptest! {
                 Step::Remove(kind, namespace, name) => index.remove(kind, &namespace, &name),
             }
         }
-        for (who, asked) in questions {
-            let expected = slowly(&objects, &who, &asked);
-            prop_assert_eq!(index.decide(&who, &asked).is_allowed(), expected, "{:?} {:?} in {:?}", who, asked, objects);
+        for (who, requested) in questions {
+            let expected = slowly(&objects, &who, &requested);
+            prop_assert_eq!(index.decide(&who, &requested).is_allowed(), expected, "{:?} {:?} in {:?}", who, requested, objects);
         }
     }
 }

@@ -37,7 +37,7 @@ fn attributes(text: &str) -> Attributes {
 
 #[test]
 fn rule_allows_only_its_verbs_and_resources() {
-    for (own, asked, expected) in [
+    for (own, requested, expected) in [
         ("get,list core pods", "get core pods a", true),
         ("get,list core pods", "watch core pods", false),
         ("get core pods", "get apps pods a", false),
@@ -61,7 +61,7 @@ fn rule_allows_only_its_verbs_and_resources() {
         ("get *", "put /anything", false),
         ("get *", "get core pods a", false),
     ] {
-        assert_eq!(rule(own).allows(&attributes(asked)), expected, "{own} | {asked}");
+        assert_eq!(rule(own).allows(&attributes(requested)), expected, "{own} | {requested}");
     }
 }
 

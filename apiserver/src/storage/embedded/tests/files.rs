@@ -33,7 +33,7 @@ async fn reopened_store_has_all_data() {
     let entry = store.get("/1").await.unwrap().entry.unwrap();
     assert_eq!((entry.created, entry.modified), (3, 11));
     // Watches resume where they were.
-    assert!(matches!(store.watch(4).await.err(), Some(Error::Compacted { asked: 4, oldest: 5 })));
+    assert!(matches!(store.watch(4).await.err(), Some(Error::Compacted { requested: 4, oldest: 5 })));
     let mut watch = store.watch(5).await.unwrap();
     assert_eq!(put(&store, "/a", "x").await, revision + 1);
     for expected in 6..=revision + 1 {

@@ -73,10 +73,10 @@ async fn check(
     let at: u64 = text.split(',').next().unwrap().parse().unwrap();
     assert!(text == value(at), "kill {kill}: writer {writer} left {at} torn");
     assert!(at >= number && entry.modified >= revision, "kill {kill}: writer {writer}: {at} after {number}");
-    let as_told = writes.iter().find(|(number, _)| *number == at);
+    let as_acknowledged = writes.iter().find(|(number, _)| *number == at);
     assert!(
-        as_told.is_none_or(|(_, revision)| *revision == entry.modified),
-        "kill {kill}: {as_told:?} has become {}",
+        as_acknowledged.is_none_or(|(_, revision)| *revision == entry.modified),
+        "kill {kill}: {as_acknowledged:?} has become {}",
         entry.modified
     );
     Some((at, entry.modified))

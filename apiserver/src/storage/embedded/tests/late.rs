@@ -199,7 +199,7 @@ async fn sweep(fault: Fault, once: bool) {
             (key.as_str(), store.commit(Transaction::create(&key, Bytes::new())).await),
         ];
         disk.reopen_only();
-        let is_told = |key: &str| outcomes.iter().any(|(of, outcome)| *of == key && outcome.is_ok());
+        let is_reported = |key: &str| outcomes.iter().any(|(of, outcome)| *of == key && outcome.is_ok());
         for (key, outcome) in &outcomes {
             match outcome {
                 Ok(Outcome::Committed { revision }) => {
@@ -219,7 +219,7 @@ async fn sweep(fault: Fault, once: bool) {
         }
         match store.get(&key).await.unwrap().entry {
             Some(entry) => lasting.push((entry.modified, key.clone())),
-            None => assert!(!is_told(&key), "{case}: {key} is lost"),
+            None => assert!(!is_reported(&key), "{case}: {key} is lost"),
         }
         last = store.revision().await.unwrap();
     }

@@ -85,7 +85,10 @@ async fn client_reconnects_to_a_killed_etcd() {
     let mut watch = store.watch(first).await.unwrap();
     assert_eq!(next(&mut watch).await.unwrap().revision, revision);
     server.kill();
-    assert!(matches!(next(&mut watch).await, Err(Error::Unreachable { .. })), "who follows is told");
+    assert!(
+        matches!(next(&mut watch).await, Err(Error::Unreachable { .. })),
+        "the watch ends with the error"
+    );
 }
 
 #[tokio::test]
@@ -205,8 +208,8 @@ async fn etcd_client_uses_mutual_tls() {
         ),
     ] {
         let error = Etcd::open(vec![server.endpoint()], &certificates, Limits::default()).await.unwrap_err();
-        let is_told = matches!(&error, Error::Refused { reason, .. } if reason.contains(expected));
-        assert!(is_told, "{error}");
+        let is_reported = matches!(&error, Error::Refused { reason, .. } if reason.contains(expected));
+        assert!(is_reported, "{error}");
     }
 }
 

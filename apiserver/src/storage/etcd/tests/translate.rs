@@ -43,7 +43,7 @@ fn lost_commit_response_is_resolved_from_the_stored_keys() {
         ("it happened now", &update, answer(true, 7, &[]), true, Some(known(7))),
         ("it had happened", &update, answer(false, 9, &[Some(("mine", 7))]), true, Some(known(7))),
         (
-            "somebody wrote since",
+            "another client has written",
             &update,
             answer(false, 9, &[Some(("other", 8))]),
             true,
@@ -98,9 +98,9 @@ fn only_transactions_with_guarded_keys_are_retried() {
 #[test]
 fn a_compare_with_a_missing_key_is_encoded_explicitly() {
     // Protobuf omits zero except in a oneof, and etcd ignores a compare without a target.
-    let asked = request(&put("/a", Expected::Absent, "x"));
-    assert_eq!(asked.compare[0].mod_revision, Some(0));
-    assert_eq!((asked.success.len(), asked.failure.len()), (1, 1));
+    let encoded = request(&put("/a", Expected::Absent, "x"));
+    assert_eq!(encoded.compare[0].mod_revision, Some(0));
+    assert_eq!((encoded.success.len(), encoded.failure.len()), (1, 1));
     assert!(request(&put("/a", Expected::Any, "x")).compare.is_empty());
 }
 

@@ -73,7 +73,7 @@ fn revision_with_non_utf8_keys_is_counted() {
 fn watch_error_contains_how_to_continue() {
     let compacted = WatchResponse { compact_revision: 9, canceled: true, ..WatchResponse::default() };
     let error = reader(4).read(compacted, "here").unwrap_err();
-    assert!(matches!(error, Error::Compacted { asked: 4, oldest: 9 }), "{error}");
+    assert!(matches!(error, Error::Compacted { requested: 4, oldest: 9 }), "{error}");
     let denied = WatchResponse {
         canceled: true,
         cancel_reason: "permission denied".to_owned(),

@@ -131,19 +131,19 @@ fn an_action_is_not_repeated_before_its_event_can_arrive() {
     // The mirror pod was observed and a user deletes it: the kubelet completes the deletion and re-creates it at once.
     let mut there = pod_store(&["web u1 h1"]);
     assert_eq!(mirror_pods.next(&there, "n1", start()), Err(None));
-    there.apply(Delta::Applied(doomed("web u1 h1")));
+    there.apply(Delta::Applied(terminating("web u1 h1")));
     let removal = mirror_pods.next(&there, "n1", after_s(30)).unwrap();
     assert!(matches!(&removal, MirrorAction::Delete(uid, ..) if uid.as_str() == "u1"));
     mirror_pods.done(&removal, after_s(30));
     assert_eq!(mirror_pods.next(&there, "n1", after_s(30)), Err(Some(after_s(40))));
-    there.apply(Delta::Deleted(doomed("web u1 h1")));
+    there.apply(Delta::Deleted(terminating("web u1 h1")));
     assert!(matches!(mirror_pods.next(&there, "n1", after_s(31)), Ok(MirrorAction::Create(..))));
 }
 
-fn doomed(text: &str) -> Value {
-    let mut doomed = line(text);
-    doomed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z".into();
-    doomed
+fn terminating(text: &str) -> Value {
+    let mut terminating = line(text);
+    terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z".into();
+    terminating
 }
 
 #[test]
@@ -204,8 +204,8 @@ fn a_rejected_mirror_pod_is_reported_once_and_retried() {
     let (empty, mut now, mut pauses) = (pod_store(&[]), start(), Vec::new());
     for round in 0..9 {
         let step = mirror_pods.next(&empty, "n1", now).unwrap();
-        let told = mirror_pods.refused(&step, "no such namespace", false, now, 1.0);
-        assert_eq!(told.is_some(), round == 0);
+        let retry = mirror_pods.refused(&step, "no such namespace", false, now, 1.0);
+        assert_eq!(retry.is_some(), round == 0);
         let next = mirror_pods.next(&empty, "n1", now).unwrap_err().unwrap();
         pauses.push(next.duration_since(now).as_secs());
         now = next;

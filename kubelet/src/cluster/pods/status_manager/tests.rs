@@ -12,7 +12,7 @@ use super::super::mirror_pods::MirrorPods;
 use super::super::pod_store::PodStore;
 use super::super::reference_cache::ReferenceCache;
 use super::*;
-use crate::cluster::tests::fake::{Fake, nobody};
+use crate::cluster::tests::fake::{Fake, unreachable_api};
 use crate::cluster::tests::stock::Stock;
 use crate::report::{Outbox, Report};
 
@@ -28,7 +28,7 @@ fn web(uid: &str, version: u64, phase: &str) -> Value {
     })
 }
 
-fn doomed(mut pod: Value) -> Value {
+fn terminating(mut pod: Value) -> Value {
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     pod
 }
@@ -77,12 +77,12 @@ impl Bed {
         self.manager.collect();
     }
 
-    fn apply(&mut self, told: Delta<Value>) {
-        self.manager.shared.apply(told);
+    fn apply(&mut self, delta: Delta<Value>) {
+        self.manager.shared.apply(delta);
         self.manager.collect();
     }
 
-    async fn tell(&mut self, api: &Api) -> Result<(), ApiError> {
+    async fn write_statuses(&mut self, api: &Api) -> Result<(), ApiError> {
         let uid = self.uid.clone();
         self.manager.sync_pod(api, &uid).await
     }
@@ -103,15 +103,15 @@ async fn a_status_is_written_once() {
     let (fake, api) = Fake::start().await;
     let mut bed = Bed::new(web("u1", 10, "Pending"));
     bed.reports("Running");
-    fake.says(200, Some(web("u1", 11, "Running")));
-    bed.tell(&api).await.unwrap();
-    let asked = fake.asked_with();
-    assert_eq!((asked[0].0.as_str(), &asked[0].1["metadata"]), (STATUS, &json!({"uid": "u1"})));
+    fake.respond(200, Some(web("u1", 11, "Running")));
+    bed.write_statuses(&api).await.unwrap();
+    let sent = fake.requests_with_bodies();
+    assert_eq!((sent[0].0.as_str(), &sent[0].1["metadata"]), (STATUS, &json!({"uid": "u1"})));
     assert!(!bed.is_due());
     // The server's status is known from the watch or from a response.
     bed.apply(Delta::Applied(web("u1", 11, "Running")));
-    bed.tell(&api).await.unwrap();
-    assert_eq!(fake.asked(), [""; 0]);
+    bed.write_statuses(&api).await.unwrap();
+    assert_eq!(fake.requests(), [""; 0]);
 }
 
 #[tokio::test]
@@ -150,14 +150,14 @@ async fn a_concurrent_write_is_corrected_when_its_event_arrives() {
         let (fake, api) = Fake::start().await;
         let mut bed = Bed::new(web("u1", 10, "Pending"));
         bed.reports("Running");
-        fake.says(code, None);
-        bed.tell(&api).await.unwrap();
+        fake.respond(code, None);
+        bed.write_statuses(&api).await.unwrap();
         assert!(!bed.is_due(), "{code}: it is not asked again and again");
-        assert_eq!(fake.asked(), [STATUS], "{code}");
+        assert_eq!(fake.requests(), [STATUS], "{code}");
         bed.apply(Delta::Applied(web("u1", 11, "Pending")));
         assert!(bed.is_due());
-        bed.tell(&api).await.unwrap();
-        assert_eq!((fake.asked(), bed.events().await), (vec![STATUS.to_owned()], vec![]), "{code}");
+        bed.write_statuses(&api).await.unwrap();
+        assert_eq!((fake.requests(), bed.events().await), (vec![STATUS.to_owned()], vec![]), "{code}");
     }
 }
 
@@ -169,9 +169,9 @@ async fn an_overwritten_status_is_written_again() {
     bed.report(Report::Status { pod: Arc::default(), status, deletion: None });
     for version in [10, 12, 14] {
         bed.apply(Delta::Applied(web("u1", version, "Pending")));
-        fake.says(200, Some(web("u1", version + 1, "Running")));
-        bed.tell(&api).await.unwrap();
-        assert_eq!(fake.asked(), [STATUS], "{version}");
+        fake.respond(200, Some(web("u1", version + 1, "Running")));
+        bed.write_statuses(&api).await.unwrap();
+        assert_eq!(fake.requests(), [STATUS], "{version}");
     }
 }
 
@@ -182,47 +182,47 @@ async fn no_status_is_written_for_a_deleted_or_replaced_pod() {
     bed.reports("Running");
     bed.apply(Delta::Deleted(web("u1", 11, "Pending")));
     bed.apply(Delta::Applied(web("u9", 12, "Pending")));
-    bed.tell(&api).await.unwrap();
-    assert_eq!(fake.asked(), [""; 0]);
+    bed.write_statuses(&api).await.unwrap();
+    assert_eq!(fake.requests(), [""; 0]);
     assert!(bed.manager.latest.contains_key(&bed.uid), "it is still being ended");
     bed.report(Report::Gone);
-    bed.tell(&api).await.unwrap();
-    assert!(bed.manager.latest.is_empty() && bed.manager.attempted.is_empty() && fake.asked().is_empty());
+    bed.write_statuses(&api).await.unwrap();
+    assert!(bed.manager.latest.is_empty() && bed.manager.attempted.is_empty() && fake.requests().is_empty());
 }
 
 #[tokio::test]
 async fn the_last_status_is_written_before_the_pod_is_deleted() {
     let (fake, api) = Fake::start().await;
-    let mut bed = Bed::new(doomed(web("u1", 10, "Running")));
+    let mut bed = Bed::new(terminating(web("u1", 10, "Running")));
     bed.reports("Succeeded");
-    bed.tell(&api).await.unwrap();
-    assert_eq!(fake.asked(), [STATUS], "something is left of it");
+    bed.write_statuses(&api).await.unwrap();
+    assert_eq!(fake.requests(), [STATUS], "something is left of it");
     bed.reports("Failed");
     bed.report(Report::Gone);
-    bed.tell(&api).await.unwrap();
-    let asked = fake.asked_with();
-    assert_eq!(asked.iter().map(|(line, _)| line.as_str()).collect::<Vec<_>>(), [STATUS, DELETE]);
-    assert_eq!(asked[0].1["status"]["phase"], "Failed");
-    assert_eq!(asked[1].1, json!({"gracePeriodSeconds": 0, "preconditions": {"uid": "u1"}}));
+    bed.write_statuses(&api).await.unwrap();
+    let sent = fake.requests_with_bodies();
+    assert_eq!(sent.iter().map(|(line, _)| line.as_str()).collect::<Vec<_>>(), [STATUS, DELETE]);
+    assert_eq!(sent[0].1["status"]["phase"], "Failed");
+    assert_eq!(sent[1].1, json!({"gracePeriodSeconds": 0, "preconditions": {"uid": "u1"}}));
     // A deletion that the watch has not shown yet is not repeated. A deletion rejected because of the UID is no error.
     bed.manager.due.insert(bed.uid.clone());
-    bed.tell(&api).await.unwrap();
-    assert_eq!(fake.asked(), [""; 0]);
+    bed.write_statuses(&api).await.unwrap();
+    assert_eq!(fake.requests(), [""; 0]);
 }
 
 #[tokio::test]
 async fn terminating_pod_unknown_to_a_restored_master_is_dropped_when_it_ends() {
     let (fake, api) = Fake::start().await;
-    let mut bed = Bed::new(doomed(web("u1", 10, "Running")));
+    let mut bed = Bed::new(terminating(web("u1", 10, "Running")));
     bed.reports("Running");
     bed.apply(Delta::Replaced(Vec::new(), "50".to_owned()));
     bed.manager.shared.lock().pod_store.confirm("node-1");
     let given = |bed: &Bed| bed.manager.shared.lock().pod_store.assigned().count();
-    bed.tell(&api).await.unwrap();
+    bed.write_statuses(&api).await.unwrap();
     assert_eq!(given(&bed), 1, "it has its time");
     bed.report(Report::Gone);
-    bed.tell(&api).await.unwrap();
-    assert_eq!((given(&bed), fake.asked()), (0, Vec::new()));
+    bed.write_statuses(&api).await.unwrap();
+    assert_eq!((given(&bed), fake.requests()), (0, Vec::new()));
 }
 
 #[tokio::test]
@@ -231,24 +231,24 @@ async fn status_manager_does_not_delete_a_finished_pod_that_is_not_terminating()
     let mut bed = Bed::new(web("u1", 10, "Running"));
     bed.reports("Running");
     bed.report(Report::Gone);
-    bed.tell(&api).await.unwrap();
-    assert_eq!(fake.asked(), [STATUS]);
+    bed.write_statuses(&api).await.unwrap();
+    assert_eq!(fake.requests(), [STATUS]);
 }
 
 #[tokio::test]
 async fn while_the_api_server_is_away_every_status_stays_pending() {
     let (fake, api) = Fake::start().await;
-    let mut bed = Bed::new(doomed(web("u1", 10, "Running")));
+    let mut bed = Bed::new(terminating(web("u1", 10, "Running")));
     bed.reports("Succeeded");
     bed.report(Report::Gone);
-    assert!(matches!(bed.tell(&*nobody().await).await, Err(ApiError::Unreachable { .. })));
+    assert!(matches!(bed.write_statuses(&*unreachable_api().await).await, Err(ApiError::Unreachable { .. })));
     for code in [401, 429, 500, 503] {
-        fake.says(code, None);
-        assert!(bed.tell(&api).await.is_err_and(|error| error.has_code(code)) && bed.is_due());
+        fake.respond(code, None);
+        assert!(bed.write_statuses(&api).await.is_err_and(|error| error.has_code(code)) && bed.is_due());
     }
-    fake.asked();
-    bed.tell(&api).await.unwrap();
-    assert_eq!(fake.asked(), [STATUS, DELETE]);
+    fake.requests();
+    bed.write_statuses(&api).await.unwrap();
+    assert_eq!(fake.requests(), [STATUS, DELETE]);
 }
 
 #[tokio::test]
@@ -256,19 +256,19 @@ async fn a_permanent_rejection_is_an_event_and_is_retried_after_the_next_list() 
     let (fake, api) = Fake::start().await;
     let mut bed = Bed::new(web("u1", 10, "Pending"));
     bed.reports("Running");
-    fake.says(422, None);
-    bed.tell(&api).await.unwrap();
+    fake.respond(422, None);
+    bed.write_statuses(&api).await.unwrap();
     bed.manager.due.insert(bed.uid.clone());
-    bed.tell(&api).await.unwrap();
+    bed.write_statuses(&api).await.unwrap();
     assert_eq!(
-        (fake.asked(), bed.events().await),
+        (fake.requests(), bed.events().await),
         (vec![STATUS.to_owned()], vec!["PodStatusRejected".to_owned()])
     );
     bed.manager.shared.apply(Delta::Replaced(vec![web("u1", 10, "Pending")], "101".to_owned()));
     bed.manager.shared.lock().pod_store.confirm("node-1");
     bed.manager.collect();
-    bed.tell(&api).await.unwrap();
-    assert_eq!(fake.asked(), [STATUS]);
+    bed.write_statuses(&api).await.unwrap();
+    assert_eq!(fake.requests(), [STATUS]);
 }
 
 #[tokio::test]
@@ -297,13 +297,13 @@ async fn a_stock_server_takes_every_status_of_a_pods_life() {
         let own: PodStatus = serde_json::from_value(status).unwrap();
         let report = Report::Status { pod: Arc::default(), status: Arc::new(own.clone()), deletion: None };
         bed.report(report);
-        bed.tell(&api).await.unwrap();
+        bed.write_statuses(&api).await.unwrap();
         assert_eq!((stock.rejected(), bed.events().await), (vec![], vec![]), "{own:?}");
         let object = stock.object(POD);
         assert_eq!(serde_json::from_value::<PodStatus>(object["status"].clone()).unwrap(), own);
         bed.apply(Delta::Applied(object));
     }
     let writes = stock.writes();
-    bed.tell(&api).await.unwrap();
+    bed.write_statuses(&api).await.unwrap();
     assert_eq!((writes, stock.writes()), (7, 7), "an unchanged status is not written again");
 }

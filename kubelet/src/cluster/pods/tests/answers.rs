@@ -34,23 +34,23 @@ async fn time_until(shared: &Shared, is_so: impl Fn(&State) -> bool) {
 
 #[tokio::test]
 async fn failing_token_request_does_not_block_others() {
-    let asks = |name: &str, uid: &str| {
+    let pod_with_token = |name: &str, uid: &str| {
         let token = json!({"serviceAccountToken": {"path": "token"}});
         with(pod(name, uid, 10), "/spec/volumes", json!([{"name": "v", "projected": {"sources": [token]}}]))
     };
     let (fake, api) = Fake::start().await;
     let (access, apis) = watch::channel(Some(api));
-    let shared = shared(&[asks("db", "u1"), asks("web", "u2")]);
+    let shared = shared(&[pod_with_token("db", "u1"), pod_with_token("web", "u2")]);
     let given = json!({"status": {"token": "t"}});
-    fake.says(500, None);
-    fake.says(200, Some(given.clone()));
-    fake.says(200, Some(given));
+    fake.respond(500, None);
+    fake.respond(200, Some(given.clone()));
+    fake.respond(200, Some(given));
     let token_manager = TokenManager { shared: shared.clone(), apis, outbox: Arc::new(Outbox::default()) };
     let asking = tokio::spawn(token_manager.run());
     time_until(&shared, |state| state.reference_cache.tokens.held().count() == 2).await;
-    let asked: Vec<Value> = fake.asked_with().into_iter().map(|(_, sent)| sent).collect();
+    let bodies: Vec<Value> = fake.requests_with_bodies().into_iter().map(|(_, sent)| sent).collect();
     let names: Vec<&str> =
-        asked.iter().map(|sent| sent["spec"]["boundObjectRef"]["name"].as_str().unwrap()).collect();
+        bodies.iter().map(|sent| sent["spec"]["boundObjectRef"]["name"].as_str().unwrap()).collect();
     assert_eq!(names[..2], ["db", "web"]);
     asking.abort();
     drop(access);
@@ -69,15 +69,15 @@ async fn failing_mirror_pod_does_not_block_others() {
     let (access, apis) = watch::channel(Some(api));
     let (wanting, desired) = watch::channel(Arc::new(desired));
     let shared = shared(&[]);
-    fake.says(500, None);
+    fake.respond(500, None);
     let outbox = Arc::new(Outbox::default());
     let node = "n1".to_owned();
     let reflecting = tokio::spawn(MirrorClient { node, shared, apis, desired, outbox }.run());
     let (mut names, mut look) = (Vec::new(), tokio::time::interval(std::time::Duration::from_millis(10)));
     while names.len() < 3 {
         look.tick().await;
-        let asked = fake.asked_with().into_iter();
-        names.extend(asked.map(|(_, sent)| sent["metadata"]["name"].as_str().unwrap().to_owned()));
+        let bodies = fake.requests_with_bodies().into_iter();
+        names.extend(bodies.map(|(_, sent)| sent["metadata"]["name"].as_str().unwrap().to_owned()));
     }
     assert_eq!(names, ["db", "web", "db"]);
     reflecting.abort();
@@ -93,11 +93,11 @@ async fn waiting_pod_reports_the_server_error_of_its_reference() {
     let [_, key] = objects();
     shared.lock().reference_cache.set_watched(&[key.clone()].into());
     for _ in 0..9 {
-        fake.says(500, None);
+        fake.respond(500, None);
     }
     let following = tokio::spawn(watch_object(shared.clone(), apis, key));
     let mut look = tokio::time::interval(Duration::from_millis(10));
-    let says = loop {
+    let warning = loop {
         look.tick().await;
         let state = shared.lock();
         let (pod, missing) = state.pod_store.waiting_pod(&PodUid::new("u1"), &state.reference_cache).unwrap();
@@ -106,8 +106,11 @@ async fn waiting_pod_reports_the_server_error_of_its_reference() {
             break format!("{reason}: {text}");
         }
     };
-    assert!(says.contains("secrets default/key (http") && says.contains("as told: 500"), "{says}");
-    assert!(says.starts_with("Failed: "), "{says}");
+    assert!(
+        warning.contains("secrets default/key (http") && warning.contains("by the test: 500"),
+        "{warning}"
+    );
+    assert!(warning.starts_with("Failed: "), "{warning}");
     following.abort();
     drop(access);
 }
@@ -118,14 +121,14 @@ async fn failing_secret_fetch_does_not_block_the_end_of_other_pods() {
     let list = |items: Value| json!({"metadata": {"resourceVersion": "100"}, "items": items});
     let env = json!([{"secretRef": {"name": "key"}}]);
     let web = with(pod("web", "u1", 10), "/spec/containers/0/envFrom", env);
-    fake.always_says("/api/v1/pods?", 200, list(json!([web, pod("db", "u2", 20)])));
-    fake.always_says("/services?", 200, list(json!([])));
-    fake.always_says("/secrets?", 500, json!({"message": "as told"}));
-    fake.always_says("/nodes/n1", 200, json!({"metadata": {"uid": "node-1"}}));
+    fake.always_respond("/api/v1/pods?", 200, list(json!([web, pod("db", "u2", 20)])));
+    fake.always_respond("/services?", 200, list(json!([])));
+    fake.always_respond("/secrets?", 500, json!({"message": "by the test"}));
+    fake.always_respond("/nodes/n1", 200, json!({"metadata": {"uid": "node-1"}}));
     let folder = tempfile::tempdir().unwrap();
     let (access, apis) = watch::channel(Some(api));
     let (wanting, desired) = watch::channel(Arc::default());
-    let (snapshots, mut heard) = tokio::sync::mpsc::channel(2);
+    let (snapshots, mut received) = tokio::sync::mpsc::channel(2);
     let outbox = Outbox::new();
     let settings = Settings {
         node: "n1".to_owned(),
@@ -139,14 +142,14 @@ async fn failing_secret_fetch_does_not_block_the_end_of_other_pods() {
     let mut tasks = Tasks::default();
     start(settings, || EventReporter::new("n1", outbox.clone()), &mut tasks);
     // A pod on the node that is in neither list is no longer desired.
-    let told = loop {
-        let told = heard.recv().await.unwrap();
-        if !told.objects.is_empty() && told.completeness == Completeness::Complete {
-            break told;
+    let snapshot = loop {
+        let snapshot = received.recv().await.unwrap();
+        if !snapshot.objects.is_empty() && snapshot.completeness == Completeness::Complete {
+            break snapshot;
         }
     };
-    let names: Vec<String> = told.objects.iter().map(|found| found.name.name.clone()).collect();
-    assert_eq!((names, &told.waiting), (vec!["db".to_owned()], &[PodUid::new("u1")].into()));
+    let names: Vec<String> = snapshot.objects.iter().map(|found| found.name.name.clone()).collect();
+    assert_eq!((names, &snapshot.waiting), (vec!["db".to_owned()], &[PodUid::new("u1")].into()));
     // The checkpoint records which pods have not started.
     let (kept, mut look) =
         (CheckpointDir::under(folder.path()), tokio::time::interval(Duration::from_millis(10)));
@@ -173,7 +176,7 @@ async fn pods_do_not_wait_for_a_server_that_has_no_services() {
     let is_answered = |state: &State| state.reference_cache.missing(&uid, &[].into()).is_empty();
     assert!(!is_answered(&shared.lock()));
     for _ in 0..9 {
-        fake.says(404, None);
+        fake.respond(404, None);
     }
     let following = tokio::spawn(watch_api_service(shared.clone(), apis));
     time_until(&shared, is_answered).await;

@@ -130,14 +130,14 @@ fn a_rejected_token_request_is_retried_with_backoff_and_reported_once() {
     let question = tokens.next(start()).unwrap();
     let (mut now, mut pauses) = (start(), Vec::new());
     for round in 0..9 {
-        let told = tokens.refused(&question.key, "no such account", now, 1.0);
-        assert_eq!(told.is_some(), round == 0);
+        let retry = tokens.refused(&question.key, "no such account", now, 1.0);
+        assert_eq!(retry.is_some(), round == 0);
         let next = tokens.next(now).unwrap_err().unwrap();
         pauses.push(next.duration_since(now).as_secs());
         now = next;
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 120, 120]);
-    assert!(tokens.has_answered(&PodUid::new("u1")), "the pod is begun, and says what it lacks");
+    assert!(tokens.has_answered(&PodUid::new("u1")), "the pod starts and reports what is missing");
     assert!(tokens.refused(&question.key, "another reason", now, 1.0).is_some());
     // A response without a token is an error.
     assert!(tokens.on_issued(&question, &json!({}), now, 0.0).is_err());

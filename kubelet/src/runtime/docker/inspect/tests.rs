@@ -73,9 +73,9 @@ fn a_sandbox_has_the_addresses_of_both_families() {
 #[test]
 fn containers_of_another_node_or_of_no_node_are_ignored() {
     assert!(convert("n2", inspect_raw("app", json!({}))).is_none());
-    let mut nobody = inspect_raw("app", json!({}));
-    nobody.config.as_mut().unwrap().labels.as_mut().unwrap().remove(labels::POD_UID);
-    assert!(convert(NODE, nobody).is_none());
+    let mut unlabelled = inspect_raw("app", json!({}));
+    unlabelled.config.as_mut().unwrap().labels.as_mut().unwrap().remove(labels::POD_UID);
+    assert!(convert(NODE, unlabelled).is_none());
 }
 
 #[test]

@@ -60,22 +60,23 @@ fn left_out(host: HostConfig, part: Part, lacking: &[&str]) -> (HostConfig, Stri
 #[test]
 fn available_capabilities_are_kept() {
     let lacking = ["SYS_RESOURCE", "BPF"];
-    for (asked, add, drop, omitted) in [
+    for (requested, add, drop, omitted) in [
         (vec!["NET_ADMIN", "CAP_SYS_RESOURCE"], vec!["NET_ADMIN"], vec![], "capabilities CAP_SYS_RESOURCE"),
         (vec!["ALL"], vec!["ALL"], vec!["SYS_RESOURCE", "BPF"], "capabilities SYS_RESOURCE, BPF"),
         (vec!["NET_ADMIN"], vec![], vec![], "capabilities NET_ADMIN"),
     ] {
-        let (left, label) = left_out(host(0, false, &asked), Part::Capabilities, &lacking);
-        assert_eq!(left.cap_add.unwrap_or_default(), add, "{asked:?}");
-        assert_eq!(left.cap_drop.unwrap_or_default(), drop, "{asked:?}");
+        let (left, label) = left_out(host(0, false, &requested), Part::Capabilities, &lacking);
+        assert_eq!(left.cap_add.unwrap_or_default(), add, "{requested:?}");
+        assert_eq!(left.cap_drop.unwrap_or_default(), drop, "{requested:?}");
         assert_eq!(label, omitted);
     }
 }
 
 #[test]
 fn privileged_container_keeps_available_settings() {
-    let asked = HostConfig { security_opt: Some(vec!["seccomp=profile".to_owned()]), ..host(0, true, &[]) };
-    let (left, label) = left_out(asked, Part::Privileged, &["SYS_RESOURCE"]);
+    let requested =
+        HostConfig { security_opt: Some(vec!["seccomp=profile".to_owned()]), ..host(0, true, &[]) };
+    let (left, label) = left_out(requested, Part::Privileged, &["SYS_RESOURCE"]);
     assert_eq!((left.privileged, left.cap_add), (Some(false), Some(vec!["ALL".to_owned()])));
     assert_eq!(left.cap_drop, Some(vec!["SYS_RESOURCE".to_owned()]));
     assert_eq!(left.security_opt.unwrap(), ["seccomp=profile", "apparmor=unconfined"]);

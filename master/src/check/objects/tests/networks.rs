@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{node, ready, told};
+use super::{finding_lines, node, ready};
 
 const WHY: &str = "no range: give one";
 
@@ -14,7 +14,7 @@ fn networkless(why_not_ready: &str) -> Vec<String> {
     };
     let reason = "PodNetworkNotReady";
     let network = json!({"type": "NetworkUnavailable", "status": "True", "reason": reason, "message": WHY});
-    told(&json!({"nodes": [node("a", &json!([ready, network]), json!({}))]}))
+    finding_lines(&json!({"nodes": [node("a", &json!([ready, network]), json!({}))]}))
 }
 
 #[test]

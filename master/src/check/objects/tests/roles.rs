@@ -35,5 +35,5 @@ fn roles_bound_to_all_users_are_findings() {
     own["metadata"]["namespace"] = "kube-public".into();
     check(json!({"rolebindings": [own.clone()]}), &[]);
     own["metadata"]["namespace"] = "shop".into();
-    assert_eq!(told(&json!({"rolebindings": [own]})).len(), 1);
+    assert_eq!(finding_lines(&json!({"rolebindings": [own]})).len(), 1);
 }

@@ -48,18 +48,18 @@ fn an_event_of_a_node_is_no_finding_after_recovery() {
             "involvedObject": {"kind": "Node", "name": "n"}})
     };
     let since = |at: &str| json!([{"type": "Ready", "status": "True", "lastHeartbeatTime": late, "lastTransitionTime": at}]);
-    let is_told = |ready_since: &str, warning: (&str, &str), well: Option<(&str, &str)>| {
+    let is_reported = |ready_since: &str, warning: (&str, &str), well: Option<(&str, &str)>| {
         let mut events = vec![event(("Warning", warning.0, warning.1), early)];
         events.extend(well.map(|(reason, message)| event(("Normal", reason, message), late)));
         let lists = json!({
             "nodes": [node("n", &since(ready_since), json!({}))], "leases": [lease("n", late)], "events": events,
         });
-        let lines = told(&lists);
+        let lines = finding_lines(&lists);
         lines.iter().any(|line| line.starts_with(&format!("Warning {}: 1 recent event", warning.0)))
     };
     // Pod network trouble is reported once, and masters may change meanwhile.
     for well in ["APIServerReachable", "NodeReady", "CertificateInUse", "NodeRegistered", "PodCIDRChanged"] {
-        assert!(is_told(late, ("PodNetworkFailed", "no way there"), Some((well, ""))), "{well}");
+        assert!(is_reported(late, ("PodNetworkFailed", "no way there"), Some((well, ""))), "{well}");
     }
     for (warning, well) in [
         ("NodeNotReady", "NodeReady"),
@@ -75,18 +75,20 @@ fn an_event_of_a_node_is_no_finding_after_recovery() {
         ("PodsMissing", "PodsFound"),
         ("NodeNameInUse", "NodeNameFree"),
     ] {
-        assert!(is_told(LONG_AGO, (warning, ""), None), "{warning}");
-        assert!(!is_told(LONG_AGO, (warning, ""), Some((well, ""))), "{warning} {well}");
-        assert!(is_told(LONG_AGO, (warning, ""), Some(("PodCIDRChanged", ""))), "{warning}");
+        assert!(is_reported(LONG_AGO, (warning, ""), None), "{warning}");
+        assert!(!is_reported(LONG_AGO, (warning, ""), Some((well, ""))), "{warning} {well}");
+        assert!(is_reported(LONG_AGO, (warning, ""), Some(("PodCIDRChanged", ""))), "{warning}");
     }
     // Readiness only resolves warnings about the engine and the registration.
-    assert!(!is_told(late, ("NodeNotReady", ""), None) && !is_told(late, ("NodeNotRegistered", ""), None));
-    assert!(is_told(late, ("LeaseNotRenewed", ""), None));
+    assert!(
+        !is_reported(late, ("NodeNotReady", ""), None) && !is_reported(late, ("NodeNotRegistered", ""), None)
+    );
+    assert!(is_reported(late, ("LeaseNotRenewed", ""), None));
     // An event about one certificate does not resolve those of the other one.
     let refused = ("CertificateDenied", "the serving certificate of this node is refused");
     let of = |words: &str| format!("the {words} certificate of this node is good");
-    assert!(is_told(LONG_AGO, refused, Some(("CertificateInUse", &of("client")))));
-    assert!(!is_told(LONG_AGO, refused, Some(("CertificateInUse", &of("serving")))));
+    assert!(is_reported(LONG_AGO, refused, Some(("CertificateInUse", &of("client")))));
+    assert!(!is_reported(LONG_AGO, refused, Some(("CertificateInUse", &of("serving")))));
 }
 
 #[test]
@@ -120,7 +122,7 @@ fn warnings_of_earlier_kubelets_have_the_present_reasons() {
             "involvedObject": {"kind": "Node", "name": "n"}})
     };
     let lines = |events: serde_json::Value| {
-        told(
+        finding_lines(
             &json!({"nodes": [node("n", &ready(), json!({}))], "leases": [lease("n", JUST_NOW)], "events": events}),
         )
     };

@@ -15,8 +15,9 @@ fn budget_that_blocks_a_drain_is_a_finding() {
     let budgets = |budget: Value, pods: Value| -> Vec<String> {
         let cordoned = ["a", "b"].map(|name| node(name, &ready(), json!({"unschedulable": true})));
         let nodes = json!([cordoned[0], cordoned[1], node("c", &ready(), json!({}))]);
-        let told = told(&json!({"nodes": nodes, "pods": pods, "poddisruptionbudgets": [budget]}));
-        told.into_iter().filter(|line| line.contains("PodDisruptionBudget")).collect()
+        let finding_lines =
+            finding_lines(&json!({"nodes": nodes, "pods": pods, "poddisruptionbudgets": [budget]}));
+        finding_lines.into_iter().filter(|line| line.contains("PodDisruptionBudget")).collect()
     };
     let all = "2 of 2 pods must be healthy";
     let wide = format!("PodDisruptionBudget shop/b: allows no eviction, so that a drain never ends: {all}");

@@ -19,7 +19,7 @@ async fn removed_routes_and_devices_are_restored_and_reported() {
         stage.at(At::A, || run(&harm));
         let result = stage.sync(At::A);
         assert!(result.repaired.iter().any(|text| text.contains(named)), "{harm}: {result:?}");
-        stage.assert_all_heard();
+        stage.assert_all_connected();
         connection.assert_alive();
     }
     for harm in [
@@ -33,7 +33,7 @@ async fn removed_routes_and_devices_are_restored_and_reported() {
     ] {
         stage.at(At::A, || run(&harm));
         assert_eq!(stage.sync(At::A).failed, None, "{harm}");
-        stage.assert_all_heard();
+        stage.assert_all_connected();
         connection.assert_alive();
     }
 }
@@ -58,7 +58,7 @@ async fn a_lost_route_is_reported_and_restored() {
         ip("route replace default via fd99::fe");
     });
     stage.settle_all();
-    stage.assert_all_heard();
+    stage.assert_all_connected();
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn routes_and_tunnels_of_other_programs_are_not_changed() {
     }
     stage.at(At::A, || ip("route del 10.244.2.0/24 metric 0"));
     stage.settle_all();
-    stage.assert_all_heard();
+    stage.assert_all_connected();
     stage.remove(At::A);
     let left = stage.at(At::A, theirs);
     assert!(left.contains("10.99.0.0/16") && left.contains('1'), "{left}");
@@ -96,8 +96,8 @@ async fn occupied_vxlan_port_is_reported_and_used_when_it_is_free() {
     assert!(result.failed.is_some_and(|why| why.contains("theirs uses its UDP port 4789")));
     // The rest of the network is not affected.
     stage.sync(At::B);
-    stage.assert_heard(At::PodA, At::PodB, 4, &At::PodA.address(4));
+    stage.assert_received(At::PodA, At::PodB, 4, &At::PodA.address(4));
     stage.at(At::A, || ip("link del theirs"));
     stage.settle_all();
-    stage.assert_all_heard();
+    stage.assert_all_connected();
 }

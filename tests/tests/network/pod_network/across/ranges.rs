@@ -30,7 +30,7 @@ struct Node {
     cluster: watch::Sender<Option<Arc<Members>>>,
     health: watch::Receiver<Result<(), String>>,
     outbox: Arc<Outbox>,
-    told: Vec<String>,
+    received_notes: Vec<String>,
 }
 
 async fn open(root: &Path, given: &[&str]) -> Arc<Native> {
@@ -57,11 +57,16 @@ impl Node {
     async fn start(root: &Path, given: &[&str]) -> Self {
         let native = open(root, given).await;
         let (cluster, members) = watch::channel(None);
-        let (tell, health) = watch::channel(Ok(()));
+        let (health_sender, health) = watch::channel(Ok(()));
         let outbox = Outbox::new();
-        let keeper =
-            tokio::spawn(native::reconcile(native.clone(), outbox.clone(), Some(members), true, tell));
-        Self { native, keeper, cluster, health, outbox, told: Vec::new() }
+        let keeper = tokio::spawn(native::reconcile(
+            native.clone(),
+            outbox.clone(),
+            Some(members),
+            true,
+            health_sender,
+        ));
+        Self { native, keeper, cluster, health, outbox, received_notes: Vec::new() }
     }
 
     async fn stop(self) {
@@ -70,7 +75,7 @@ impl Node {
     }
 
     /// Changes the membership that the node receives.
-    fn hears(&self, own: &[&str], of_b: &[&str], b_is_older: bool) {
+    fn receives(&self, own: &[&str], of_b: &[&str], b_is_older: bool) {
         let ranges = |all: &[&str]| all.iter().map(|range| range.parse().unwrap()).collect();
         let b = Member {
             name: "node-b".to_owned(),
@@ -83,14 +88,15 @@ impl Node {
     }
 
     /// Waits for an event that starts with the reason and contains all these words.
-    async fn is_told(&mut self, reason: &str, words: &[&str]) {
+    async fn is_reported(&mut self, reason: &str, words: &[&str]) {
         let is_it = |note: &String| note.starts_with(reason) && words.iter().all(|word| note.contains(word));
-        while !self.told.iter().any(is_it) {
+        while !self.received_notes.iter().any(is_it) {
             let mail = tokio::time::timeout(DEADLINE, self.outbox.take()).await;
-            let mail = mail.unwrap_or_else(|_| panic!("{reason} {words:?}: {:?}", self.told));
-            self.told.extend(mail.notes.into_iter().map(|note| format!("{}: {}", note.reason, note.message)));
+            let mail = mail.unwrap_or_else(|_| panic!("{reason} {words:?}: {:?}", self.received_notes));
+            self.received_notes
+                .extend(mail.notes.into_iter().map(|note| format!("{}: {}", note.reason, note.message)));
         }
-        self.told.clear();
+        self.received_notes.clear();
     }
 
     /// Waits until the node is healthy, or until its health error contains these words.
@@ -107,10 +113,10 @@ impl Node {
 /// Waits until the output of a command contains `words` and none of `not`.
 async fn shows(command: &str, words: &[&str], not: &[&str]) {
     let look = async || {
-        let told = run(command);
-        let is_so =
-            words.iter().all(|word| told.contains(word)) && !not.iter().any(|word| told.contains(word));
-        if is_so { Ok(()) } else { Err(format!("{command}: {words:?} and not {not:?}: {told}")) }
+        let received_notes = run(command);
+        let is_so = words.iter().all(|word| received_notes.contains(word))
+            && !not.iter().any(|word| received_notes.contains(word));
+        if is_so { Ok(()) } else { Err(format!("{command}: {words:?} and not {not:?}: {received_notes}")) }
     };
     wait_until(DEADLINE, look).await.unwrap();
 }
@@ -166,12 +172,12 @@ async fn node_uses_the_pod_cidr_assigned_by_the_cluster() {
     let bridge = "ip addr show type bridge";
 
     // No other node knows a pod CIDR that the node chose itself.
-    node.hears(&[], &[OF_B], true);
+    node.receives(&[], &[OF_B], true);
     node.is_well(Some(&["node-a", "no pod CIDR"])).await;
-    node.is_told("PodNetworkFailed", &["node-a", "no pod CIDR"]).await;
-    node.hears(&[FIRST], &[OF_B], true);
+    node.is_reported("PodNetworkFailed", &["node-a", "no pod CIDR"]).await;
+    node.receives(&[FIRST], &[OF_B], true);
     node.is_well(None).await;
-    node.is_told("PodCIDRChanged", &["10.77.1.0/24"]).await;
+    node.is_reported("PodCIDRChanged", &["10.77.1.0/24"]).await;
     shows(bridge, &["10.77.1.1/24"], &[]).await;
     shows("ip route", &["10.77.2.0/24 via 192.0.2.2 dev eth0"], &[]).await;
     shows("nft list ruleset", &["10.77.1.0-10.77.2.255"], &[]).await;
@@ -181,8 +187,8 @@ async fn node_uses_the_pod_cidr_assigned_by_the_cluster() {
     node.native.attach(&sandbox("old").identity, pod.pid()).await.unwrap();
     let before = vec![address("10.77.1.2")];
     assert_eq!(standing(&node.native, "old", pod.pid()), NetworkState::Up(before.clone()));
-    node.hears(&[SECOND], &[OF_B], true);
-    node.is_told("PodCIDRChanged", &["new pods get addresses of 10.77.5.0/24"]).await;
+    node.receives(&[SECOND], &[OF_B], true);
+    node.is_reported("PodCIDRChanged", &["new pods get addresses of 10.77.5.0/24"]).await;
     shows(bridge, &["10.77.1.1/24", "10.77.5.1/24"], &[]).await;
     assert_eq!(standing(&node.native, "old", pod.pid()), NetworkState::Up(before.clone()));
     drop(node.native.reserve(&sandbox("new")).await.unwrap());
@@ -191,7 +197,7 @@ async fn node_uses_the_pod_cidr_assigned_by_the_cluster() {
 
     // A deleted route is restored.
     run("ip route del 10.77.2.0/24");
-    node.is_told("PodNetworkRepaired", &["10.77.2.0/24, the pods of node node-b"]).await;
+    node.is_reported("PodNetworkRepaired", &["10.77.2.0/24, the pods of node node-b"]).await;
     shows("ip route", &["10.77.2.0/24 via 192.0.2.2 dev eth0"], &[]).await;
     run(
         "ip addr del 10.77.5.1/24 dev $(ip -o link show type bridge | grep -o 'coracle-[0-9a-f]*' | head -1)",
@@ -207,8 +213,8 @@ async fn node_uses_the_pod_cidr_assigned_by_the_cluster() {
     assert_eq!(standing(&node.native, "old", pod.pid()), NetworkState::Up(before.clone()));
 
     // Another node now has the former pod CIDR.
-    node.hears(&[SECOND], &[OF_B, FIRST], true);
-    node.is_told("PodCIDRChanged", &["node-b now has 10.77.1.0/24", "1 pods"]).await;
+    node.receives(&[SECOND], &[OF_B, FIRST], true);
+    node.is_reported("PodCIDRChanged", &["node-b now has 10.77.1.0/24", "1 pods"]).await;
     assert_eq!(standing(&node.native, "old", pod.pid()), NetworkState::Lost);
     assert_eq!(standing(&node.native, "new", pod.pid()), after);
     shows("ip route", &["10.77.1.0/24 via 192.0.2.2 dev eth0"], &["10.77.1.0/24 dev coracle"]).await;
@@ -232,27 +238,27 @@ async fn a_pod_cidr_flag_that_differs_from_the_cluster_is_reported_until_they_ag
     stage.enter(At::A);
     let root = tempfile::tempdir().unwrap();
     let mut node = Node::start(root.path(), &[FIRST]).await;
-    node.hears(&[SECOND], &[OF_B], true);
+    node.receives(&[SECOND], &[OF_B], true);
     node.is_well(Some(&["--pod-cidr of node node-a", FIRST, SECOND, "without --pod-cidr"])).await;
     // No pod gets an address that the cluster has not assigned.
     let refused = node.native.reserve(&sandbox("a")).await.err().unwrap().to_string();
     assert!(refused.contains("--pod-cidr of node node-a is 10.77.1.0/24"), "{refused}");
-    node.hears(&[FIRST], &[OF_B], true);
+    node.receives(&[FIRST], &[OF_B], true);
     node.is_well(None).await;
-    node.is_told("PodNetworkRecovered", &[]).await;
+    node.is_reported("PodNetworkRecovered", &[]).await;
     drop(node.native.reserve(&sandbox("a")).await.unwrap());
     node.native.release_missing(node.native.known_sandboxes(), std::iter::empty::<&Identity>()).await;
-    node.hears(&[FIRST], &[FIRST], true);
+    node.receives(&[FIRST], &[FIRST], true);
     node.is_well(Some(&["node-b", "node-a", FIRST, "delete node node-a"])).await;
     // A claim by a younger node is reported, and this node stays healthy.
-    node.hears(&[FIRST], &[FIRST], false);
+    node.receives(&[FIRST], &[FIRST], false);
     node.is_well(None).await;
-    node.is_told("PodNetworkFailed", &["node-a", "node-b", FIRST, "delete node node-b"]).await;
+    node.is_reported("PodNetworkFailed", &["node-a", "node-b", FIRST, "delete node node-b"]).await;
     node.stop().await;
 
     let mut node = Node::start(root.path(), &[]).await;
     run("ip route add 10.77.5.128/25 via 192.0.2.254");
-    node.hears(&[SECOND], &[OF_B], true);
+    node.receives(&[SECOND], &[OF_B], true);
     node.is_well(Some(&[SECOND, "route of this machine to 10.77.5.128/25 over "])).await;
     run("ip route del 10.77.5.128/25 via 192.0.2.254");
     node.is_well(None).await;
@@ -317,11 +323,11 @@ async fn pod_cidr_that_contains_the_api_server_is_rejected() {
     std::fs::write(root.path().join("range"), AROUND_SERVER).unwrap();
     let mut node = Node::start(root.path(), &[]).await;
     assert_ne!(node.native.current(), [AROUND_SERVER.parse().unwrap()]);
-    node.hears(&[AROUND_SERVER], &[OF_B], true);
+    node.receives(&[AROUND_SERVER], &[OF_B], true);
     node.is_well(Some(&["node-a", AROUND_SERVER, "address 10.77.9.9 of the API server", "--cluster-cidr"]))
         .await;
     shows("ip addr", &["coracle"], &["10.77.9"]).await;
-    node.hears(&[SECOND], &[OF_B], true);
+    node.receives(&[SECOND], &[OF_B], true);
     node.is_well(None).await;
     node.stop().await;
 }

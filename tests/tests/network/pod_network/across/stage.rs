@@ -194,16 +194,16 @@ impl Stage {
             let (name, bridge) = (name.clone(), name.clone());
             ensure(&nft::Node { name, bridge, cidrs: own.clone(), cluster: cluster.to_vec() }, &[]);
         };
-        let told = self.across[number].sync(&own, &others, know);
+        let response = self.across[number].sync(&own, &others, know);
         self.enter(At::Router);
-        told
+        response
     }
 
     /// All nodes apply the membership and report nothing.
     pub fn settle_all(&mut self) {
         for node in NODES {
-            let told = self.sync(node);
-            assert_eq!((told.failed, told.warnings), (None, [].into()), "{node:?}");
+            let response = self.sync(node);
+            assert_eq!((response.failed, response.warnings), (None, [].into()), "{node:?}");
         }
     }
 
@@ -215,30 +215,30 @@ impl Stage {
     }
 
     /// The answer that a client gets: the server's name and the client address that the server sees.
-    pub fn ask(&self, who: At, to: &str) -> Result<String, String> {
+    pub fn send_request(&self, who: At, to: &str) -> Result<String, String> {
         self.at(who, || {
             let to = SocketAddr::new(to.parse().unwrap(), WHO);
             let mut stream =
                 TcpStream::connect_timeout(&to, UNANSWERED_AFTER).map_err(|error| error.to_string())?;
-            let mut told = String::new();
+            let mut response = String::new();
             stream.set_read_timeout(Some(DEADLINE)).unwrap();
-            stream.read_to_string(&mut told).map_err(|error| error.to_string())?;
-            Ok(told)
+            stream.read_to_string(&mut response).map_err(|error| error.to_string())?;
+            Ok(response)
         })
     }
 
     /// Asserts that this server answers the client and sees the given source address.
-    pub fn assert_heard(&self, who: At, by: At, version: u8, source: &str) {
-        let told = self.ask(who, &by.address(version));
-        assert_eq!(told, Ok(format!("{by:?} hears {source}")), "{who:?} to {by:?} over IPv{version}");
+    pub fn assert_received(&self, who: At, by: At, version: u8, source: &str) {
+        let response = self.send_request(who, &by.address(version));
+        assert_eq!(response, Ok(format!("{by:?} sees {source}")), "{who:?} to {by:?} over IPv{version}");
     }
 
     /// Asserts that all pods reach each other with their own source addresses.
-    pub fn assert_all_heard(&self) {
+    pub fn assert_all_connected(&self) {
         for version in [4, 6] {
             for (who, by) in PODS.into_iter().flat_map(|who| PODS.map(|by| (who, by))) {
                 if who != by {
-                    self.assert_heard(who, by, version, &who.address(version));
+                    self.assert_received(who, by, version, &who.address(version));
                 }
             }
         }
@@ -263,15 +263,15 @@ impl Stage {
                 // The client may have closed its connection already.
                 let Ok(mut stream) = stream else { continue };
                 let Ok(peer) = stream.peer_addr() else { continue };
-                let _ = stream.write_all(format!("{who:?} hears {}", peer.ip().to_canonical()).as_bytes());
+                let _ = stream.write_all(format!("{who:?} sees {}", peer.ip().to_canonical()).as_bytes());
             }
         });
         thread::spawn(move || {
             for stream in echo.incoming() {
                 let Ok(mut stream) = stream else { continue };
                 thread::spawn(move || {
-                    let mut heard = stream.try_clone().unwrap();
-                    let _ = std::io::copy(&mut heard, &mut stream);
+                    let mut echo_stream = stream.try_clone().unwrap();
+                    let _ = std::io::copy(&mut echo_stream, &mut stream);
                 });
             }
         });

@@ -11,18 +11,18 @@ use crate::pod_network::rules::stage::run;
 #[tokio::test]
 async fn pods_of_different_nodes_see_each_others_addresses() {
     let mut stage = Stage::new().await;
-    assert!(stage.ask(At::PodA, &At::PodB.address(4)).is_err());
-    assert!(stage.ask(At::PodA, &At::PodC.address(4)).is_err());
+    assert!(stage.send_request(At::PodA, &At::PodB.address(4)).is_err());
+    assert!(stage.send_request(At::PodA, &At::PodC.address(4)).is_err());
     stage.settle_all();
-    stage.assert_all_heard();
+    stage.assert_all_connected();
     for version in [4, 6] {
         // A node's source address is its own on a segment, and the first of its pod CIDR in a tunnel: answers return the same way.
-        stage.assert_heard(At::A, At::PodB, version, &At::A.address(version));
-        stage.assert_heard(At::A, At::PodC, version, &range(0, version).network().to_string());
-        stage.assert_heard(At::C, At::PodA, version, &range(2, version).network().to_string());
+        stage.assert_received(At::A, At::PodB, version, &At::A.address(version));
+        stage.assert_received(At::A, At::PodC, version, &range(0, version).network().to_string());
+        stage.assert_received(At::C, At::PodA, version, &range(2, version).network().to_string());
         // Traffic from a pod to anything but pods has the node's source address.
         for node in [At::B, At::C, At::Outside] {
-            stage.assert_heard(At::PodA, node, version, &At::A.address(version));
+            stage.assert_received(At::PodA, node, version, &At::A.address(version));
         }
     }
 }
@@ -31,8 +31,8 @@ async fn pods_of_different_nodes_see_each_others_addresses() {
 async fn peers_on_one_segment_get_only_a_route_and_a_resync_changes_nothing() {
     let mut stage = Stage::new().await;
     stage.members.pop();
-    let told = stage.sync(At::A);
-    assert_eq!(told.cluster, Some(vec![range(1, 4), range(1, 6)]));
+    let result = stage.sync(At::A);
+    assert_eq!(result.cluster, Some(vec![range(1, 4), range(1, 6)]));
     let look = || run("ip -d route show proto 67; ip -6 -d route show proto 67; ip -o link show type vxlan");
     let before = stage.at(At::A, look);
     assert!(before.contains("10.244.2.0/24 via 192.0.2.2 dev eth0"), "{before}");
@@ -49,10 +49,10 @@ async fn pod_cidrs_of_other_nodes_are_published_before_their_routes_are_installe
         let routes = || run("ip route show proto 67");
         let mut before = None;
         let others = [Member { is_older: false, ..member(At::B) }];
-        let told = PeerRoutes::new("node-a").sync(&member(At::A).ranges, &others, |cluster| {
+        let result = PeerRoutes::new("node-a").sync(&member(At::A).ranges, &others, |cluster| {
             before = Some((cluster.to_vec(), routes()));
         });
-        assert_eq!((told.failed, before), (None, Some((told.cluster.unwrap(), String::new()))));
+        assert_eq!((result.failed, before), (None, Some((result.cluster.unwrap(), String::new()))));
         assert!(routes().contains("10.244.2.0/24 via 192.0.2.2 dev eth0"));
     });
 }
@@ -78,7 +78,7 @@ async fn node_changes_interrupt_no_other_connection() {
         });
         stage.members[node.number()].addresses[0] = address(v4);
         stage.settle_all();
-        stage.assert_all_heard();
+        stage.assert_all_connected();
         alive();
     }
 
@@ -104,7 +104,7 @@ async fn node_changes_interrupt_no_other_connection() {
     assert!(!stage.at(At::A, || run("ip -br link")).contains("coracle4-"));
     stage.members.push(third);
     stage.sync(At::A);
-    stage.assert_all_heard();
+    stage.assert_all_connected();
     alive();
     for node in NODES {
         stage.remove(node);
@@ -120,13 +120,13 @@ async fn routes_use_the_other_family_if_a_node_lacks_one() {
         stage.members[number].addresses.remove(1);
     }
     stage.settle_all();
-    stage.assert_all_heard();
+    stage.assert_all_connected();
     let mut stage = Stage::new().await;
     for number in 0..3 {
         stage.members[number].addresses.remove(0);
     }
     stage.settle_all();
-    stage.assert_all_heard();
+    stage.assert_all_connected();
     let links = stage.at(At::A, || run("ip -br link"));
     assert!(links.contains("coracle6-") && !links.contains("coracle4-"), "{links}");
 }
@@ -140,7 +140,7 @@ async fn tunnel_mtu_follows_the_mtu_of_the_underlying_link() {
     stage.at(At::A, || run("ip link set eth0 mtu 1400"));
     stage.sync(At::A);
     assert_eq!(stage.at(At::A, mtu), "mtu 1350 mtu 1330 ");
-    stage.assert_all_heard();
+    stage.assert_all_connected();
 }
 
 #[tokio::test]
@@ -170,9 +170,9 @@ async fn route_sync_of_a_thousand_nodes_is_fast() {
     }
     stage.members.extend(members);
     let begun = Instant::now();
-    let told = stage.sync(At::A);
+    let result = stage.sync(At::A);
     let first = begun.elapsed();
-    assert_eq!((told.failed, told.warnings), (None, [].into()));
+    assert_eq!((result.failed, result.warnings), (None, [].into()));
     let begun = Instant::now();
     assert_eq!(stage.sync(At::A).repaired, [""; 0]);
     let second = begun.elapsed();
@@ -181,5 +181,5 @@ async fn route_sync_of_a_thousand_nodes_is_fast() {
     let routes = stage.at(At::A, || run("ip route show proto 67 | wc -l"));
     assert_eq!(routes.trim(), "1002");
     stage.settle_all();
-    stage.assert_all_heard();
+    stage.assert_all_connected();
 }

@@ -10,16 +10,16 @@ use super::stage::{At, BRIDGE, Stage, bracketed, ensure, node, port, run};
 fn assert_open(stage: &Stage) {
     for version in [4, 6] {
         let outside = format!("{}:80", bracketed(At::Outside.address(version)));
-        stage.assert_heard(At::PodA, &outside, At::Outside, At::Node.address(version));
+        stage.assert_received(At::PodA, &outside, At::Outside, At::Node.address(version));
         let host = format!("{}:8080", bracketed(At::Node.address(version)));
-        stage.assert_heard(At::Outside, &host, At::PodA, At::Outside.address(version));
+        stage.assert_received(At::Outside, &host, At::PodA, At::Outside.address(version));
     }
 }
 
 fn assert_closed(stage: &Stage) {
     for version in [4, 6] {
-        stage.assert_unheard(At::PodA, &format!("{}:80", bracketed(At::Outside.address(version))));
-        stage.assert_unheard(At::Outside, &format!("{}:80", bracketed(At::PodA.address(version))));
+        stage.assert_not_received(At::PodA, &format!("{}:80", bracketed(At::Outside.address(version))));
+        stage.assert_not_received(At::Outside, &format!("{}:80", bracketed(At::PodA.address(version))));
     }
 }
 
@@ -63,7 +63,7 @@ async fn iptables_firewall_accepts_pod_traffic_and_stays_printable() {
 
     // A rejection by an administrator stays in force, also for pods.
     run(&format!("iptables -I FORWARD -o {BRIDGE} -p tcp --dport 80 -j REJECT"));
-    stage.assert_unheard(At::Outside, "192.0.2.1:8080");
+    stage.assert_not_received(At::Outside, "192.0.2.1:8080");
     run("iptables -D FORWARD 1");
     assert_open(&stage);
 

@@ -12,20 +12,20 @@ use super::stage::{At, BRIDGE, Stage, WHO, bracketed, ensure, far_pod, node, run
 async fn only_traffic_that_leaves_the_cluster_is_masqueraded() {
     let stage = Stage::new().await;
     let to = |address: &str| format!("{}:{WHO}", bracketed(address));
-    stage.assert_heard(At::PodA, &to("192.0.2.2"), At::Outside, "10.88.1.2");
+    stage.assert_received(At::PodA, &to("192.0.2.2"), At::Outside, "10.88.1.2");
     ensure(&node(), &[]);
     for version in [4, 6] {
         let pod = At::PodA.address(version);
-        stage.assert_heard(
+        stage.assert_received(
             At::PodA,
             &to(At::Outside.address(version)),
             At::Outside,
             At::Node.address(version),
         );
-        stage.assert_heard(At::PodA, &to(At::PodB.address(version)), At::PodB, pod);
-        stage.assert_heard(At::PodA, &to(far_pod(version)), At::Outside, pod);
+        stage.assert_received(At::PodA, &to(At::PodB.address(version)), At::PodB, pod);
+        stage.assert_received(At::PodA, &to(far_pod(version)), At::Outside, pod);
         // Requests from outside keep their source address as well.
-        stage.assert_heard(At::Outside, &to(pod), At::PodA, At::Outside.address(version));
+        stage.assert_received(At::Outside, &to(pod), At::PodA, At::Outside.address(version));
     }
 
     // Without a known cluster CIDR only traffic to the node's own pod CIDRs is exempt from masquerading.
@@ -33,8 +33,8 @@ async fn only_traffic_that_leaves_the_cluster_is_masqueraded() {
     assert!(ensure(&alone, &[]).cluster);
     for version in [4, 6] {
         let pod = At::PodA.address(version);
-        stage.assert_heard(At::PodA, &to(far_pod(version)), At::Outside, At::Node.address(version));
-        stage.assert_heard(At::PodA, &to(At::PodB.address(version)), At::PodB, pod);
+        stage.assert_received(At::PodA, &to(far_pod(version)), At::Outside, At::Node.address(version));
+        stage.assert_received(At::PodA, &to(At::PodB.address(version)), At::PodB, pod);
     }
     assert!(ensure(&alone, &[]).is_nothing());
 }
@@ -48,9 +48,9 @@ async fn existing_flows_lose_masquerade_when_a_node_becomes_known() {
         let (pod, own) = (At::PodA.address(version), At::Node.address(version));
         let far = UdpPair::new(&stage, far_pod(version));
         let beyond = UdpPair::new(&stage, At::Outside.address(version));
-        assert_eq!([far.heard_as(), beyond.heard_as()], [own, own]);
+        assert_eq!([far.observed_source(), beyond.observed_source()], [own, own]);
         assert!(ensure(&node(), &[]).cluster);
-        assert_eq!([far.heard_as(), beyond.heard_as()], [pod, own]);
+        assert_eq!([far.observed_source(), beyond.observed_source()], [pod, own]);
     }
 }
 
@@ -71,7 +71,7 @@ impl UdpPair {
     }
 
     /// The client address that the server sees.
-    fn heard_as(&self) -> String {
+    fn observed_source(&self) -> String {
         self.client.send_to(b"?", self.server.local_addr().unwrap()).unwrap();
         let (_, peer) = self.server.recv_from(&mut [0; 10]).unwrap();
         peer.ip().to_string()

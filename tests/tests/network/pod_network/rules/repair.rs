@@ -35,11 +35,11 @@ async fn flushed_rules_are_restored_under_traffic() {
     let mut watch = Watch::new().unwrap();
     ensure(&node(), &ports);
     settle(&mut watch, &ports).await;
-    let works = || stage.assert_heard(At::Outside, "192.0.2.1:8080", At::PodA, "192.0.2.2");
+    let works = || stage.assert_received(At::Outside, "192.0.2.1:8080", At::PodA, "192.0.2.2");
     works();
     let (traffic, over) = mpsc::channel::<()>();
     // The thread starts in the namespace in which it is created.
-    let client = stage.at(At::Outside, || thread::spawn(move || ask_until(&over)));
+    let client = stage.at(At::Outside, || thread::spawn(move || query_until(&over)));
     for harm in [
         "nft flush ruleset".to_owned(),
         format!("nft delete table inet {BRIDGE}"),
@@ -58,14 +58,14 @@ async fn flushed_rules_are_restored_under_traffic() {
         run("iptables -P FORWARD DROP");
         assert!(settle(&mut watch, &ports).await >= 1, "{harm}");
         works();
-        stage.assert_unheard(At::Outside, "192.0.2.1:8081");
+        stage.assert_not_received(At::Outside, "192.0.2.1:8081");
     }
     drop(traffic);
     assert!(client.join().unwrap() > 0);
 }
 
 /// Sends requests to the host port until the test is over. Returns the number of answers.
-fn ask_until(over: &Receiver<()>) -> usize {
+fn query_until(over: &Receiver<()>) -> usize {
     let to = "192.0.2.1:8080".parse().unwrap();
     let mut answered = 0;
     while over.try_recv() == Err(TryRecvError::Empty) {
@@ -89,11 +89,11 @@ async fn rule_changes_of_other_programs_cause_a_check_but_no_write() {
         run("iptables -I DOCKER -d 172.17.0.2/32 -p tcp --dport 80 -j ACCEPT");
     }
     assert_eq!(settle(&mut watch, &ports).await, 0);
-    stage.assert_heard(At::Outside, "192.0.2.1:8080", At::PodA, "192.0.2.2");
+    stage.assert_received(At::Outside, "192.0.2.1:8080", At::PodA, "192.0.2.2");
 
     // More changes than the socket buffer holds: the kernel reports the loss.
     run("i=0; while [ $i -lt 20000 ]; do echo \"add table inet t$i\"; i=$((i+1)); done | nft -f -");
-    timeout(SILENCE, watch.changed()).await.expect("something is heard");
+    timeout(SILENCE, watch.changed()).await.expect("a notification arrives");
     timeout(SILENCE, watch.changed()).await.expect_err("all of it at once");
     assert!(ensure(&node(), &ports).is_nothing());
 }
@@ -112,10 +112,10 @@ async fn rules_are_replaced_without_a_gap() {
             assert!(!rules.ensure(&nodes[rebuilt % 3], &ports, &[].into()).unwrap().is_nothing());
         }
     });
-    let mut asked = 0;
-    while asked < 300 || !rebuilder.is_finished() {
-        stage.assert_heard(At::Outside, "192.0.2.1:8080", At::PodA, "192.0.2.2");
-        asked += 1;
+    let mut count = 0;
+    while count < 300 || !rebuilder.is_finished() {
+        stage.assert_received(At::Outside, "192.0.2.1:8080", At::PodA, "192.0.2.2");
+        count += 1;
     }
     rebuilder.join().unwrap();
 }

@@ -131,7 +131,7 @@ impl Stage {
         for who in [At::PodA, At::PodB, At::Outside] {
             for version in [4, 6] {
                 let to = format!("{}:{WHO}", bracketed(who.address(version)));
-                stage.hears(At::Node, &to, &format!("{who:?}")).await;
+                stage.receives(At::Node, &to, &format!("{who:?}")).await;
             }
         }
         stage
@@ -143,19 +143,19 @@ impl Stage {
     }
 
     /// The answer that a TCP client gets: the server's name and the client address that the server sees.
-    pub fn ask(&self, who: At, to: &str, within: Duration) -> Result<String, String> {
+    pub fn send_request(&self, who: At, to: &str, within: Duration) -> Result<String, String> {
         self.at(who, || {
             let to: SocketAddr = to.parse().unwrap();
             let mut stream = TcpStream::connect_timeout(&to, within).map_err(|e| e.to_string())?;
-            let mut told = String::new();
+            let mut response = String::new();
             stream.set_read_timeout(Some(DEADLINE)).unwrap();
-            stream.read_to_string(&mut told).map_err(|error| error.to_string())?;
-            Ok(told)
+            stream.read_to_string(&mut response).map_err(|error| error.to_string())?;
+            Ok(response)
         })
     }
 
     /// The answer that a UDP client gets.
-    pub fn ask_udp(&self, who: At, to: &str) -> Result<String, String> {
+    pub fn query_udp(&self, who: At, to: &str) -> Result<String, String> {
         self.udp_client(who, to)()
     }
 
@@ -168,41 +168,45 @@ impl Stage {
             socket.connect(to).map_err(|error| error.to_string())?;
             socket.set_read_timeout(Some(DEADLINE)).unwrap();
             socket.send(b"?").map_err(|error| error.to_string())?;
-            let mut told = [0; 100];
-            let length = socket.recv(&mut told).map_err(|error| error.to_string())?;
-            Ok(String::from_utf8_lossy(&told[..length]).into_owned())
+            let mut response = [0; 100];
+            let length = socket.recv(&mut response).map_err(|error| error.to_string())?;
+            Ok(String::from_utf8_lossy(&response[..length]).into_owned())
         }
     }
 
     /// Waits until a client gets an answer from this server, whatever client address the server sees.
-    pub async fn hears(&self, who: At, to: &str, from: &str) {
-        let look = async || match self.ask(who, to, UNANSWERED_AFTER) {
-            Ok(told) if told.starts_with(from) => Ok(()),
+    pub async fn receives(&self, who: At, to: &str, from: &str) {
+        let look = async || match self.send_request(who, to, UNANSWERED_AFTER) {
+            Ok(response) if response.starts_with(from) => Ok(()),
             other => Err(format!("{who:?} to {to}: {other:?}")),
         };
         wait_until(DEADLINE, look).await.unwrap();
     }
 
     /// Asserts that this server answers the client and sees the given source address.
-    pub fn assert_heard(&self, who: At, to: &str, by: At, source: &str) {
-        assert_eq!(self.ask(who, to, DEADLINE), Ok(format!("{by:?} hears {source}")), "{who:?} to {to}");
+    pub fn assert_received(&self, who: At, to: &str, by: At, source: &str) {
+        assert_eq!(
+            self.send_request(who, to, DEADLINE),
+            Ok(format!("{by:?} sees {source}")),
+            "{who:?} to {to}"
+        );
     }
 
     /// Asserts that a client gets no answer.
-    pub fn assert_unheard(&self, who: At, to: &str) {
-        let told = self.ask(who, to, UNANSWERED_AFTER);
-        assert!(told.is_err(), "{who:?} to {to}: {told:?}");
+    pub fn assert_not_received(&self, who: At, to: &str) {
+        let response = self.send_request(who, to, UNANSWERED_AFTER);
+        assert!(response.is_err(), "{who:?} to {to}: {response:?}");
     }
 
     /// Asserts that the connection of a client is refused at once.
     pub fn assert_refused(&self, who: At, to: &str) {
-        let told = self.ask(who, to, DEADLINE).unwrap_err();
-        assert!(told.contains("refused"), "{who:?} to {to}: {told}");
+        let response = self.send_request(who, to, DEADLINE).unwrap_err();
+        assert!(response.contains("refused"), "{who:?} to {to}: {response}");
     }
 
     /// Starts a server that answers each client until the test ends.
     fn answer(&self, who: At) {
-        let say = move |peer: SocketAddr| format!("{who:?} hears {}", peer.ip().to_canonical());
+        let response_text = move |peer: SocketAddr| format!("{who:?} sees {}", peer.ip().to_canonical());
         let (tcp, udp) =
             self.at(who, || (TcpListener::bind(("::", WHO)).unwrap(), UdpSocket::bind(("::", WHO)).unwrap()));
         thread::spawn(move || {
@@ -210,13 +214,13 @@ impl Stage {
                 // The client may have closed its connection already.
                 let Ok(mut stream) = stream else { continue };
                 let Ok(peer) = stream.peer_addr() else { continue };
-                let _ = stream.write_all(say(peer).as_bytes());
+                let _ = stream.write_all(response_text(peer).as_bytes());
             }
         });
         thread::spawn(move || {
             loop {
                 let (_, peer) = udp.recv_from(&mut [0; 10]).unwrap();
-                let _ = udp.send_to(say(peer).as_bytes(), peer);
+                let _ = udp.send_to(response_text(peer).as_bytes(), peer);
             }
         });
     }

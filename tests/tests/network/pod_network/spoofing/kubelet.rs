@@ -57,13 +57,17 @@ async fn pod_may_send_only_from_its_own_addresses() {
         async || if tables(&world).is_empty() { Err("there is no table".to_owned()) } else { Ok(()) };
     world.wait_for("the rules to come back", is_there).await;
     assert_guarded();
-    let told = "anti-spoofing rules was missing or changed";
-    let is_told = async || {
+    let expected_text = "anti-spoofing rules was missing or changed";
+    let is_reported = async || {
         let events = world.get("events").await?;
         let mut messages = events.iter().filter_map(|event| event["message"].as_str());
-        if messages.any(|message| message.contains(told)) { Ok(()) } else { Err("no event".to_owned()) }
+        if messages.any(|message| message.contains(expected_text)) {
+            Ok(())
+        } else {
+            Err("no event".to_owned())
+        }
     };
-    world.wait_for("an event", is_told).await;
+    world.wait_for("an event", is_reported).await;
 
     // A killed kubelet leaves the rules. The next one sets them for pods that a version without such rules has started.
     world.kill();

@@ -81,13 +81,13 @@ async fn anti_spoofing_rules_allow_pod_node_and_host_port_traffic() {
     let stage = &scene.stage;
     for version in [4, 6] {
         let at = |who: At| format!("{}:{WHO}", bracketed(who.address(version)));
-        stage.assert_heard(At::PodA, &at(At::PodB), At::PodB, At::PodA.address(version));
-        stage.assert_heard(At::Node, &at(At::PodA), At::PodA, gateway(version));
-        stage.assert_heard(At::PodA, &at(At::Outside), At::Outside, At::Node.address(version));
-        stage.assert_heard(At::Outside, &at(At::PodA), At::PodA, At::Outside.address(version));
+        stage.assert_received(At::PodA, &at(At::PodB), At::PodB, At::PodA.address(version));
+        stage.assert_received(At::Node, &at(At::PodA), At::PodA, gateway(version));
+        stage.assert_received(At::PodA, &at(At::Outside), At::Outside, At::Node.address(version));
+        stage.assert_received(At::Outside, &at(At::PodA), At::PodA, At::Outside.address(version));
         let host_port = format!("{}:8080", bracketed(At::Node.address(version)));
-        stage.assert_heard(At::PodA, &host_port, At::PodA, gateway(version));
-        stage.assert_heard(At::PodB, &host_port, At::PodA, gateway(version));
+        stage.assert_received(At::PodA, &host_port, At::PodA, gateway(version));
+        stage.assert_received(At::PodB, &host_port, At::PodA, gateway(version));
     }
 }
 

@@ -14,15 +14,15 @@ const MOST_LINES: usize = 20;
 /// Formats one line per finding (`SUBJECT: WHAT: CAUSE; REMEDY`), problems first, and a summary.
 pub fn as_text(report: &Report) -> String {
     let mut text = String::new();
-    let mut told: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
+    let mut counts: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
     for (check, finding) in report.findings() {
-        let count = told.entry((finding.severity, check)).or_default();
+        let count = counts.entry((finding.severity, check)).or_default();
         *count += 1;
         if *count <= MOST_LINES {
             let _ = writeln!(text, "{}", line(finding));
         }
     }
-    for ((severity, check), count) in told {
+    for ((severity, check), count) in counts {
         if count > MOST_LINES {
             let more = counted(count - MOST_LINES, noun(severity));
             let _ = writeln!(text, "{check}: {more} more like these; `--format json` has them all");
