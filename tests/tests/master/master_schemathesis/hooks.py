@@ -9,11 +9,11 @@ import zlib
 
 import schemathesis
 
-# What every kind has an object of, in the namespace where they are.
+# Name and namespace of the object that exists of every kind.
 NAME, NAMESPACE = "a", "default"
-# A watch lasts half an hour unless it is told otherwise, which would count as an answer that does not come.
+# Timeout of watches. The default of half an hour would count as a missing response.
 WATCH_SECONDS = 1
-# What the documents call text and the server takes some words of.
+# Parameters that are strings in the documents, although the server accepts only these values.
 WORDS = {
     "dryRun": ["All"],
     "fieldValidation": ["Strict", "Warn", "Ignore"],
