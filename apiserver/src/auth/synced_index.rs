@@ -54,7 +54,7 @@ impl<I: Index> SyncedIndex<I> {
         Self { store, state: RwLock::new(state) }
     }
 
-    /// Brings the index up to date, and runs `ask` on it.
+    /// Brings the index up to date, and runs `query` on it.
     pub fn with_index<T>(&self, query: impl FnOnce(&I) -> T) -> T {
         query(&self.synced().index)
     }

@@ -76,7 +76,7 @@ impl Authorizer {
         self.with_index(|index| index.decide(who, attributes))
     }
 
-    /// Brings the index up to date, and runs `ask` on it.
+    /// Brings the index up to date, and runs `query` on it.
     pub fn with_index<T>(&self, query: impl FnOnce(&Index) -> T) -> T {
         self.index.with_index(query)
     }

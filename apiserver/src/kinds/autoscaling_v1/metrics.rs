@@ -153,7 +153,7 @@ impl Metrics {
         metric
     }
 
-    /// Applies `tell` to each source of a metric.
+    /// Applies `convert` to each source of a metric.
     fn map_sources(
         self,
         metric: &Value,

@@ -118,7 +118,7 @@ impl TokenCache {
         }
     }
 
-    /// Stores an issued token. `asked_at` is the time of the request.
+    /// Stores an issued token. `requested_at` is the time of the request.
     ///
     /// # Errors
     /// If the response has no token. Messages show the error after "the response".

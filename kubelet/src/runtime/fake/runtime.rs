@@ -150,7 +150,7 @@ impl Runtime for Fake {
     }
 
     /// Runs one of three kinds of commands. `exit 3` ends at once with this code. `count` reports in
-    /// [`Fake::asked`] how many bytes of input it got. Any other command acts as `cat`.
+    /// [`Fake::calls`] how many bytes of input it got. Any other command acts as `cat`.
     async fn exec_start(&self, id: &str, request: &ExecRequest) -> Result<ExecSession, Error> {
         self.engine.enter("exec_start", id)?;
         self.with(id, |_| ())?;

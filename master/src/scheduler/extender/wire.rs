@@ -51,10 +51,10 @@ pub struct FilterResult {
 /// Victims on a node: UIDs, and the number of PodDisruptionBudget violations.
 pub type MetaVictims = (Vec<String>, i64);
 
-/// Parses an `ExtenderFilterResult` for the nodes in `asked`.
+/// Parses an `ExtenderFilterResult` for the nodes in `candidates`.
 ///
 /// # Errors
-/// If the response has an error, or names a node that is not in `asked`.
+/// If the response has an error, or names a node that is not in `candidates`.
 pub fn filter_result(answer: &Value, url: &str, candidates: &[String]) -> Result<FilterResult, String> {
     error_of(answer)?;
     let names: Vec<String> = match (field(answer, "nodeNames"), field(answer, "nodes")) {
