@@ -73,7 +73,7 @@ async fn a_page_that_is_too_large_is_read_again_with_half_as_many_objects() {
     following.abort();
     drop(access);
     let limits: Vec<String> = fake
-        .sent()
+        .requests()
         .iter()
         .filter_map(|line| line.split_once("?limit=").map(|(_, limit)| limit.to_owned()))
         .collect();

@@ -27,7 +27,8 @@ async fn answers(actor: &Actor, questions: &[Question]) -> Vec<Option<Answer>> {
     for question in questions {
         let is_first = seen_pairs.insert((question.verb.as_str(), question.resource.as_str()));
         let is_requested = is_first || actor.is.is_some();
-        checks.push(async move { if is_requested { Some(actor.checks(question).await) } else { None } });
+        checks
+            .push(async move { if is_requested { Some(actor.send_question(question).await) } else { None } });
     }
     futures_util::stream::iter(checks).buffered(AT_ONCE).collect().await
 }

@@ -130,18 +130,18 @@ async fn a_status_of_an_older_generation_is_not_written() {
     };
     let mut bed = Bed::new(at_generation(3, 10));
     bed.report(report(Some(2)));
-    bed.tell(&api).await.unwrap();
-    assert_eq!(fake.asked(), [""; 0]);
+    bed.write_statuses(&api).await.unwrap();
+    assert_eq!(fake.requests(), [""; 0]);
     bed.report(report(Some(3)));
-    fake.says(200, Some(at_generation(3, 11)));
-    bed.tell(&api).await.unwrap();
-    assert_eq!(fake.asked(), [STATUS]);
+    fake.respond(200, Some(at_generation(3, 11)));
+    bed.write_statuses(&api).await.unwrap();
+    assert_eq!(fake.requests(), [STATUS]);
     // Another client wrote a generation that the pod does not have yet.
     bed.apply(Delta::Applied(at_generation(2, 12)));
     bed.report(report(Some(2)));
-    fake.says(200, Some(at_generation(2, 13)));
-    bed.tell(&api).await.unwrap();
-    assert_eq!(fake.asked(), [STATUS]);
+    fake.respond(200, Some(at_generation(2, 13)));
+    bed.write_statuses(&api).await.unwrap();
+    assert_eq!(fake.requests(), [STATUS]);
 }
 
 #[tokio::test]
