@@ -1,10 +1,12 @@
 //! Controllers over an in-process API, observed through their client.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod jobs;
 mod nodes;
 
 use std::collections::BTreeMap;
 
+use apiserver::admission::Admission;
 use apiserver::registry::Registry;
 use apiserver::storage::{Limits, Memory};
 use apiserver::{Api, Catalog, Version, kinds};
@@ -20,10 +22,15 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A client of a server with these controllers.
 async fn running(which: Controllers) -> Client {
+    running_with(which, Vec::new()).await
+}
+
+/// A client of a server with these controllers and admission plugins.
+async fn running_with(which: Controllers, admission: Vec<Arc<dyn Admission>>) -> Client {
     let version = Version { major: "1", minor: "36", git_version: "test" };
     let registry =
         Registry::open(Arc::new(Memory::new(Limits::default())), Catalog::new(kinds::all())).await.unwrap();
-    let client = Client::in_process(Api::writable(registry, Vec::new(), version).router());
+    let client = Client::in_process(Api::writable(registry, admission, version).router());
     tokio::spawn(run(
         client.clone(),
         which,

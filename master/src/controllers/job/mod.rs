@@ -28,6 +28,7 @@ use super::informers::{Change, SharedInformers};
 use super::object::{Object, unreadable};
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
+use super::workloads::claim::{Candidate, Claim, Owner, claim};
 use super::workloads::expectations::CONFIRM_AFTER;
 use super::workloads::owners::{enqueue_adopters, is_of_kind};
 use super::workloads::pod_control::{PodControl, PodOwner};
@@ -109,6 +110,16 @@ impl JobController {
         self.backoffs().remove(uid);
     }
 
+    /// Keeps the failures of a Job, unless the Job was deleted meanwhile: its entry would stay for ever.
+    fn remember(&self, live: &Live<'_>, backoff: Backoff) {
+        let metadata = &live.job.metadata;
+        self.backoffs().insert(metadata.uid.clone(), backoff);
+        let cached = self.informers.get(&Kind::JOB, live.namespace, &metadata.name);
+        if cached.is_none_or(|cached| *cached.uid != *metadata.uid) {
+            self.backoffs().remove(&metadata.uid);
+        }
+    }
+
     fn on_pod_change(&self, change: &Change, queue: &WorkQueue) {
         self.pods.enqueue_owners(change, queue);
         enqueue_adopters(change, &Kind::JOB, &self.informers, queue, unfinished_selector);
@@ -118,18 +129,28 @@ impl JobController {
         }
     }
 
-    /// Returns the unfinished Jobs whose selector matches the pod.
-    fn selecting_jobs(&self, pod: &Object) -> impl Iterator<Item = Arc<Object>> {
-        let jobs = self.informers.list(&Kind::JOB, &pod.namespace).into_iter();
-        jobs.filter(|job| unfinished_selector(job).is_some_and(|selector| selector.matches(&pod.labels)))
+    /// Enqueues the pods without an owner that the Job could adopt before it finished or was deleted.
+    fn enqueue_orphans(&self, change: &Change, queue: &WorkQueue) {
+        let Some(before) = &change.before else { return };
+        let Some(owner) = adopter(before) else { return };
+        if change.now.as_ref().is_some_and(|now| adopter(now).is_some()) {
+            return;
+        }
+        for pod in self.informers.list(&Kind::POD, &before.namespace) {
+            if pod.has_finalizer(JOB_TRACKING) && adopts(owner, &pod) {
+                queue.add(&Key::orphan(&pod));
+            }
+        }
     }
 
-    /// Removes the finalizer of a pod without an owner, unless a Job can adopt the pod.
+    /// Removes the finalizer of a pod without an owner, unless a Job adopts the pod.
     async fn release_orphan(&self, namespace: &str, name: &str) -> Result<Action, Error> {
         let Some(pod) = self.informers.get(&Kind::POD, namespace, name) else {
             return Ok(Action::AwaitChange);
         };
-        if pod.controller().is_none() && self.selecting_jobs(&pod).next().is_none() {
+        let jobs = self.informers.list(&Kind::JOB, namespace);
+        let is_adopted = jobs.iter().filter_map(|job| adopter(job)).any(|owner| adopts(owner, &pod));
+        if pod.controller().is_none() && !is_adopted {
             self.release(namespace, &pod).await?;
         }
         Ok(Action::AwaitChange)
@@ -137,33 +158,60 @@ impl JobController {
 
     /// Removes the finalizers of pods of Jobs of this name that do not count them any more. `counting` is the UID of the
     /// Job that still does.
+    ///
+    /// # Errors
+    /// If a pod keeps its finalizer. The finalizers of the other pods are removed.
     async fn release_strays(&self, namespace: &str, name: &str, counting: Option<&str>) -> Result<(), Error> {
+        let mut result = Ok(());
         for pod in self.informers.list(&Kind::POD, namespace) {
             let owner = pod.controller().filter(|owner| is_job(owner) && *owner.name == *name);
             let is_stray = owner.is_some_and(|owner| Some(&*owner.uid) != counting);
-            if is_stray && pod.has_finalizer(JOB_TRACKING) {
-                self.release(namespace, &pod).await?;
+            if is_stray {
+                result = result.and(self.release(namespace, &pod).await);
             }
         }
-        Ok(())
+        result
     }
 
-    /// Returns the cached pods of the Job. If one that the status names is missing, the API server is asked: only a pod
-    /// that certainly has no finalizer any more may be counted.
-    async fn own_pods(&self, live: &Live<'_>, owner: &PodOwner<'_>) -> Result<Vec<Arc<Object>>, Error> {
-        let cached = self.informers.list(&Kind::POD, live.namespace);
-        let own: Vec<Arc<Object>> = self.pods.claim(owner, &cached).await?.into_iter().cloned().collect();
+    /// Returns the cached pods of the Job. If one that the status names is missing, the pods are read from the API
+    /// server: only a pod that certainly has no finalizer any more may be counted. A pod that the status names and that
+    /// has the finalizer is returned even if it lost its labels or its owner.
+    ///
+    /// Returns `None` if an orphan could not be adopted, because the cache does not show its last change.
+    async fn own_pods(
+        &self,
+        live: &Live<'_>,
+        owner: &PodOwner<'_>,
+    ) -> Result<Option<Vec<Arc<Object>>>, Error> {
         let uncounted = &live.job.status.uncounted_terminated_pods;
+        let uncounted: HashSet<&str> =
+            uncounted.succeeded.iter().chain(&uncounted.failed).map(|uid| &**uid).collect();
+        let is_own = |pod: &Arc<Object>| match pod.controller() {
+            Some(controller) => *controller.uid == *owner.uid,
+            None => uncounted.contains(&*pod.uid) && pod.has_finalizer(JOB_TRACKING),
+        };
+        let cached = self.informers.list(&Kind::POD, live.namespace);
+        let own: Vec<Arc<Object>> = if owner.is_terminating {
+            // Pods that no longer match keep this owner, and must be counted.
+            cached.iter().filter(|pod| is_own(pod)).cloned().collect()
+        } else {
+            self.pods.claim(owner, &cached).await?.into_iter().cloned().collect()
+        };
         let known: HashSet<&str> = own.iter().map(|pod| &*pod.uid).collect();
-        if uncounted.succeeded.iter().chain(&uncounted.failed).all(|uid| known.contains(&**uid)) {
-            return Ok(own);
+        let PodOwner { uid, is_terminating, selector, .. } = *owner;
+        let claimant = Owner { uid, is_terminating, selector };
+        if cached.iter().any(|pod| adopts(claimant, pod) && !known.contains(&*pod.uid)) {
+            return Ok(None);
         }
-        let labels: Vec<(&str, &str)> = owner.selector.match_labels.iter().collect();
-        let listed: Vec<Json> = self.client.list_by_labels(&Kind::POD, live.namespace, &labels).await?;
+        if uncounted.is_subset(&known) {
+            return Ok(Some(own));
+        }
+        // The labels of a pod may have changed.
+        let mut listed = Vec::new();
+        self.client.list(&Kind::POD, live.namespace, |pod| listed.push(pod)).await?;
         let listed = listed.iter().map(|pod| Object::of(&self.client, &Kind::POD, pod).map(Arc::new));
         let listed: Vec<Arc<Object>> = listed.collect::<Result<_, _>>()?;
-        let is_own = |pod: &Arc<Object>| pod.controller().is_some_and(|above| *above.uid == *owner.uid);
-        Ok(listed.into_iter().filter(is_own).collect())
+        Ok(Some(listed.into_iter().filter(is_own).collect()))
     }
 
     /// Plans with cached pods. Pods to count are first read from the API server, because the cache may show a finalizer
@@ -207,7 +255,7 @@ impl JobController {
         let written = self.write_status(live.json, &live.job.status, &plan.status).await;
         // A write without an answer may have been done.
         if written.as_ref().err().is_none_or(|error| !is_refused(error)) {
-            self.backoffs().insert(uid.clone(), plan.backoff);
+            self.remember(live, plan.backoff);
         }
         let json = written?;
         if let Some(suspension) = plan.suspension {
@@ -276,6 +324,18 @@ fn unfinished_selector(job: &Object) -> Option<&LabelSelector> {
     job.job().filter(|job| job.end.is_none()).map(|job| &job.selector)
 }
 
+/// Returns the Job as owner of pods, if it adopts any: it has not finished and is not being deleted.
+fn adopter(job: &Object) -> Option<Owner<'_>> {
+    let selector = unfinished_selector(job).filter(|_| !job.is_terminating)?;
+    Some(Owner { uid: &job.uid, is_terminating: false, selector })
+}
+
+/// Whether an owner adopts the pod when it is reconciled next.
+fn adopts(owner: Owner<'_>, pod: &Object) -> bool {
+    let (controller, labels) = (pod.controller(), &pod.labels);
+    claim(owner, Candidate { controller, labels, is_terminating: pod.is_terminating }) == Claim::Adopt
+}
+
 fn is_finished(status: &JobStatus) -> bool {
     status.is_true("Complete") || status.is_true("Failed")
 }
@@ -299,6 +359,7 @@ impl Controller for JobController {
             if change.now.is_none() {
                 self.forget(&job.uid);
             }
+            self.enqueue_orphans(change, queue);
             queue.add(&job.key());
         }
     }
@@ -318,16 +379,20 @@ impl Controller for JobController {
             return Ok(Action::AwaitChange);
         }
         let counting = Some(&*job.metadata.uid).filter(|_| !job.is_finished());
-        self.release_strays(namespace, name, counting).await?;
+        // Pods of an earlier Job of this name do not hold up this one.
+        let released = self.release_strays(namespace, name, counting).await;
         if job.is_finished() {
             self.forget(&job.metadata.uid);
-            return Ok(Action::AwaitChange);
+            return released.map(|()| Action::AwaitChange);
         }
         let live = Live { namespace, job: &job, json: &json };
         if !self.pods.has_seen_own_writes(namespace, &job.metadata.uid).await? {
             return Ok(Action::RequeueAfter(CONFIRM_AFTER));
         }
-        let pods = self.own_pods(&live, &live.owner()).await?;
-        self.reconcile_live(&live, pods).await
+        let Some(pods) = self.own_pods(&live, &live.owner()).await? else {
+            return Ok(Action::RequeueAfter(CONFIRM_AFTER));
+        };
+        let action = self.reconcile_live(&live, pods).await?;
+        released.map(|()| action)
     }
 }

@@ -19,7 +19,7 @@ use crate::objects::Job;
 use crate::objects::job::{JobStatus, UncountedPods};
 use crate::objects::replica_set::whole_seconds;
 
-/// Maximum number of pods that are counted in one step, as in stock Kubernetes. It limits the size of the status.
+/// Maximum number of UIDs in the status, as in stock Kubernetes. It limits the size of the status.
 const MAX_UNCOUNTED: usize = 500;
 
 /// What the plan depends on.
@@ -175,13 +175,18 @@ fn count<'a>(
         if !is_releasable(job, tally, pod, target) {
             continue;
         }
+        // A pod that the status holds is always released: it makes room for others.
+        if known.contains(pod.uid()) {
+            release.push(pod);
+            continue;
+        }
         if succeeded.len() + failed.len() + new_indexes.len() >= MAX_UNCOUNTED {
             is_partial = true;
-            break;
+            continue;
         }
         release.push(pod);
         let index = pod.index_of(tally.completions);
-        if known.contains(pod.uid()) || (job.is_indexed() && index.is_none()) {
+        if job.is_indexed() && index.is_none() {
             continue;
         }
         if pod.has_succeeded() {

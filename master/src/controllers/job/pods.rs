@@ -90,7 +90,8 @@ impl JobController {
     /// Removes the finalizer of the pod with this UID, if the pod still exists.
     ///
     /// # Errors
-    /// If the pod has another resource version than the given one, or the request fails.
+    /// If the pod has another resource version than the given one, or keeps its finalizer, or it is unknown whether it
+    /// does. The caller retries.
     async fn remove_finalizer(
         &self,
         namespace: &str,
@@ -103,15 +104,19 @@ impl JobController {
             metadata["resourceVersion"] = version.into();
         }
         let patch = json!({"metadata": metadata});
-        match self.client.patch_strategic(&Kind::POD, namespace, name, patch).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.is_not_found() => Ok(()),
-            // The pod was replaced: another UID is a conflict, or invalid.
-            Err(error) if resource_version.is_none() && (error.is_conflict() || error.has_code(422)) => {
-                Ok(())
-            }
-            Err(error) => Err(error),
+        let error = match self.client.patch_strategic(&Kind::POD, namespace, name, patch).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => error,
+        };
+        // Another UID is a conflict, or invalid. So is a change that an admission policy denies.
+        if resource_version.is_some() || !(error.is_conflict() || error.has_code(422)) {
+            return Err(error);
         }
+        let found: Option<Json> = self.client.find_by_list(&Kind::POD, namespace, name).await?;
+        let found = found.map(|pod| Object::of(&self.client, &Kind::POD, &pod)).transpose()?;
+        let is_tracked = found.is_some_and(|pod| pod.uid == uid && pod.has_finalizer(JOB_TRACKING));
+        if is_tracked { Err(error) } else { Ok(()) }
     }
 
     /// Reads pods from the API server. A pod that does not exist is `None`.

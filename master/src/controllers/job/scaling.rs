@@ -83,13 +83,16 @@ fn wanted(job: &Job, tally: &Tally<'_>) -> i64 {
     }
 }
 
-/// Returns the active pods to remove: those without a valid index or with that of another pod, and then the least
-/// useful ones above the wanted number.
+/// Returns the active pods to remove: those without the finalizer, without a valid index or with that of another pod,
+/// and then the least useful ones above the wanted number. A pod without the finalizer would not be counted: the
+/// controller crashed before it deleted the pod, or a user removed the finalizer.
 fn surplus<'a>(job: &Job, tally: &Tally<'a>, wanted: i64, now: Timestamp) -> Vec<&'a JobPod<'a>> {
-    let mut doomed: HashSet<&str> = HashSet::new();
+    let (tracked, untracked): (Vec<&JobPod<'_>>, Vec<_>) =
+        tally.active.iter().copied().partition(|pod| pod.is_tracked);
+    let mut doomed: HashSet<&str> = untracked.iter().map(|pod| pod.uid()).collect();
     if job.is_indexed() {
         let mut by_index: BTreeMap<Option<u32>, Vec<Replica<'_>>> = BTreeMap::new();
-        for pod in &tally.active {
+        for pod in tracked {
             by_index.entry(pod.index_of(tally.completions)).or_default().push(pod.replica);
         }
         for (index, replicas) in by_index {

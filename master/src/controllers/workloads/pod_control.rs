@@ -27,6 +27,8 @@ pub struct PodControl {
     pub(super) writes: OwnWrites,
     /// A finalizer that the pods of the owners have.
     finalizer: Option<&'static str>,
+    /// Whether pods are adopted and released only while they have not ended and are not being deleted.
+    only_active: bool,
 }
 
 /// An object that owns pods, as the API server has it.
@@ -56,12 +58,15 @@ impl<'a> PodOwner<'a> {
 impl PodControl {
     /// Creates the control of the pods of a kind. It reads pods of the given informers.
     pub fn new(client: Client, informers: SharedInformers, kind: Kind, component: &'static str) -> Self {
-        Self { client, informers, kind, component, writes: OwnWrites::new(Kind::POD), finalizer: None }
+        let writes = OwnWrites::new(Kind::POD);
+        Self { client, informers, kind, component, writes, finalizer: None, only_active: true }
     }
 
-    /// Adds a finalizer to adopted pods, and removes it from released ones.
+    /// Adds a finalizer to adopted pods, and removes it from released ones. Because the owners count their pods by this
+    /// finalizer, pods that have ended are adopted as well, and released like those that are being deleted.
     pub fn with_finalizer(mut self, finalizer: &'static str) -> Self {
         self.finalizer = Some(finalizer);
+        self.only_active = false;
         self
     }
 
@@ -103,7 +108,7 @@ impl PodControl {
             namespace: of.namespace,
             name: of.name,
             owner: Owner { uid: of.uid, is_terminating: of.is_terminating, selector: of.selector },
-            only_active: true,
+            only_active: self.only_active,
             finalizer: self.finalizer,
         };
         Ok(claim_all(&self.client, &claimant, &Kind::POD, pods).await?.own)

@@ -99,16 +99,19 @@ impl Claimed<'_> {
 }
 
 impl Claimant<'_> {
-    fn adoption(&self, uid: &str) -> Value {
-        let mut patch = adoption(uid, &controller_reference(self.kind, self.name, self.owner.uid));
+    /// Returns the patch that adopts an object. With a finalizer, it names the resource version: the cache may still
+    /// show an object without the owner whose finalizer this owner has already removed.
+    fn adoption(&self, object: &Object) -> Value {
+        let mut patch = adoption(&object.uid, &controller_reference(self.kind, self.name, self.owner.uid));
         if let Some(finalizer) = self.finalizer {
             patch["metadata"]["finalizers"] = json!([finalizer]);
+            patch["metadata"]["resourceVersion"] = object.resource_version.as_str().into();
         }
         patch
     }
 
-    fn release(&self, uid: &str) -> Value {
-        let mut patch = release(uid, self.owner.uid);
+    fn release(&self, object: &Object) -> Value {
+        let mut patch = release(&object.uid, self.owner.uid);
         if let Some(finalizer) = self.finalizer {
             patch["metadata"]["$deleteFromPrimitiveList/finalizers"] = json!([finalizer]);
         }
@@ -145,7 +148,7 @@ pub async fn claim_all<'o>(
         }
         is_changed = true;
         if claim == Claim::Release {
-            patch_owners(client, kind, namespace, &object.name, claimant.release(&object.uid)).await?;
+            patch_owners(client, kind, namespace, &object.name, claimant.release(object)).await?;
             continue;
         }
         let exists = match can_adopt {
@@ -153,9 +156,7 @@ pub async fn claim_all<'o>(
             None => may_adopt(client, owner_kind, namespace, name, owner.uid).await?,
         };
         can_adopt = Some(exists);
-        if exists
-            && patch_owners(client, kind, namespace, &object.name, claimant.adoption(&object.uid)).await?
-        {
+        if exists && patch_owners(client, kind, namespace, &object.name, claimant.adoption(object)).await? {
             own.push(object);
         }
     }

@@ -140,3 +140,19 @@ fn at_most_500_pods_are_counted_in_one_step() {
     let status = concluded(&job, &pods, &[]);
     assert_eq!((status.succeeded, conditions(&status).contains("Complete:")), (500, false));
 }
+
+#[test]
+fn a_status_with_500_pods_is_counted_before_new_pods_are_added() {
+    let spec = || json!({"completions": 900, "parallelism": 900});
+    let pods: Vec<Object> = (0..900).map(|at| pod(&format!("p{at:03}"), "Succeeded")).collect();
+    // The controller crashed after it wrote the first 500 pods. The others sort before them.
+    let known: Vec<String> = (400..900).map(|at| format!("p{at:03}")).collect();
+    let crashed = started(spec(), &json!({"uncountedTerminatedPods": {"succeeded": known}}));
+    let second = look(&crashed, &pods);
+    assert_eq!(second.release, known);
+    assert_eq!(uids(&second.status.uncounted_terminated_pods.succeeded), known);
+    let counted = concluded(&crashed, &pods, &[]);
+    assert_eq!((counted.succeeded, conditions(&counted).contains("Complete:")), (500, false));
+    let end = concluded(&super::job(spec(), counted.to_json()), &pods[..400], &[]);
+    assert_eq!((end.succeeded, conditions(&end).contains("Complete:")), (900, true));
+}

@@ -47,6 +47,21 @@ fn a_suspended_job_has_no_pods_and_restarts_its_clock() {
 }
 
 #[test]
+fn an_active_pod_without_its_finalizer_is_deleted_and_replaced() {
+    let untracked = |name: &str, index: u32| {
+        let mut pod = indexed_pod(name, "Running", index);
+        pod.finalizers = Vec::new().into();
+        pod
+    };
+    for mode in ["NonIndexed", "Indexed"] {
+        let spec = json!({"completions": 2, "parallelism": 2, "completionMode": mode});
+        let job = job(spec, json!({"startTime": at(0).to_string()}));
+        let pods = [untracked("a", 0), indexed_pod("b", "Running", 0)];
+        assert_eq!(look(&job, &pods).step, "remove a", "{mode}");
+    }
+}
+
+#[test]
 fn failed_pods_are_replaced_after_a_delay_that_doubles() {
     let job = job(json!({"completions": 1, "backoffLimit": 99}), json!({"startTime": at(0).to_string()}));
     for (failures, delay) in [(1, 10), (2, 20), (3, 40), (6, 320), (7, 360), (40, 360)] {

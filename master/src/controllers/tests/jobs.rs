@@ -1,0 +1,236 @@
+//! Jobs whose pods lose their owner or labels, and policies that deny what the Job and the CronJob controller do.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use apiserver::admission::{AdmissionRequest, Operation};
+use apiserver::status::Status;
+use async_trait::async_trait;
+use http::StatusCode;
+
+use super::*;
+use crate::controllers::fields::JOB_TRACKING;
+
+/// Time in which an idle controller handles an event.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// A policy that denies that pods lose the finalizer of Jobs, and that Jobs are deleted.
+#[derive(Debug, Default)]
+struct Policy {
+    is_off: AtomicBool,
+    /// Number of requests that it has denied.
+    denied: AtomicUsize,
+}
+
+fn has_finalizer(pod: &Json) -> bool {
+    let finalizers = at(pod, "/metadata/finalizers").and_then(Value::as_array);
+    finalizers.is_some_and(|all| all.iter().any(|finalizer| finalizer == JOB_TRACKING))
+}
+
+#[async_trait]
+impl Admission for Policy {
+    async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
+        let is_release = attempt.operation == Operation::Update
+            && attempt.is_of("pods")
+            && attempt.old.is_some_and(has_finalizer)
+            && !has_finalizer(&attempt.object);
+        let is_deletion = attempt.operation == Operation::Delete && attempt.is_of("jobs.batch");
+        if self.is_off.load(Ordering::SeqCst) || !(is_release || is_deletion) {
+            return Ok(());
+        }
+        self.denied.fetch_add(1, Ordering::SeqCst);
+        Err(Status::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", "denied by a policy"))
+    }
+}
+
+impl Policy {
+    async fn until_denied(&self, times: usize) {
+        let wait = async {
+            while self.denied.load(Ordering::SeqCst) < times {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, wait).await.unwrap();
+    }
+}
+
+/// A server with the controllers of these names and the garbage collector, and a policy if one is given.
+async fn cluster(names: &[&str], policy: Option<Arc<Policy>>) -> Client {
+    let names = names.iter().chain(&[garbage_collector::NAME]).map(|name| (*name).to_owned()).collect();
+    let admission = policy.into_iter().map(|policy| policy as Arc<dyn Admission>).collect();
+    let client = running_with(Controllers::Only(names), admission).await;
+    namespace(&client, "shop").await;
+    client
+}
+
+async fn job(client: &Client, name: &str, mut spec: Value) {
+    spec["template"] = json!({"metadata": {"labels": {"app": name}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec});
+    client.create(&Kind::JOB, "shop", job).await.unwrap();
+}
+
+/// Waits until there are so many pods in the phase, and returns their names.
+async fn pods(client: &Client, phase: &str, count: usize) -> Vec<String> {
+    let mut names = Vec::new();
+    let of_phase = |found: &BTreeMap<String, Json>| -> Vec<String> {
+        let pods = found.values().filter(|pod| text(at(pod, "/status/phase")) == phase);
+        pods.map(|pod| text(at(pod, "/metadata/name"))).collect()
+    };
+    until(client, &Kind::POD, |found| of_phase(found).len() == count).await;
+    client
+        .list(&Kind::POD, "shop", |pod| {
+            if text(at(&pod, "/status/phase")) == phase {
+                names.push(text(at(&pod, "/metadata/name")));
+            }
+        })
+        .await
+        .unwrap();
+    names
+}
+
+async fn set_phase(client: &Client, pod: &str, phase: &str) {
+    let patch = json!({"status": {"phase": phase}});
+    client.patch_subresource(&Kind::POD, "shop", pod, "status", patch).await.unwrap();
+}
+
+/// Waits until a pod has no finalizer of Jobs, or is gone.
+async fn until_released(client: &Client, pod: &str) {
+    let key = format!("shop/{pod}");
+    until(client, &Kind::POD, |found| !found.get(&key).is_some_and(has_finalizer)).await;
+}
+
+/// Waits for a number in the status of a Job.
+async fn until_counted(client: &Client, job: &str, field: &str, count: i64) {
+    let (key, pointer) = (format!("shop/{job}"), format!("/status/{field}"));
+    until(client, &Kind::JOB, |found| {
+        found.get(&key).and_then(|job| at(job, &pointer)).and_then(Value::as_i64) == Some(count)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_pod_is_not_counted_while_a_policy_denies_that_it_loses_its_finalizer() {
+    let policy = Arc::new(Policy::default());
+    let client = cluster(&[job::NAME], Some(policy.clone())).await;
+    job(&client, "pi", json!({"completions": 2, "parallelism": 1})).await;
+    let first = pods(&client, "Pending", 1).await.remove(0);
+    set_phase(&client, &first, "Succeeded").await;
+    policy.until_denied(3).await;
+    let found = client.get(&Kind::JOB, "shop", "pi").await.unwrap();
+    let uncounted = at(&found, "/status/uncountedTerminatedPods/succeeded").and_then(Value::as_array);
+    assert_eq!(uncounted.map_or(0, Vec::len), 1, "{found:?}");
+    assert_eq!(at(&found, "/status/succeeded"), None, "{found:?}");
+    policy.is_off.store(true, Ordering::SeqCst);
+    until_counted(&client, "pi", "succeeded", 1).await;
+    let second = pods(&client, "Pending", 1).await.remove(0);
+    set_phase(&client, &second, "Succeeded").await;
+    until(&client, &Kind::JOB, |found| condition_is(&found["shop/pi"], "Complete", "True")).await;
+    until_counted(&client, "pi", "succeeded", 2).await;
+}
+
+#[tokio::test]
+async fn pods_of_a_job_deleted_with_orphan_propagation_lose_their_finalizers() {
+    let client = cluster(&[job::NAME], None).await;
+    job(&client, "pi", json!({"completions": 4, "parallelism": 4})).await;
+    let names = pods(&client, "Pending", 4).await;
+    set_phase(&client, &names[0], "Running").await;
+    let how = DeleteOptions { propagation: Some(Propagation::Orphan), ..DeleteOptions::default() };
+    client.delete(&Kind::JOB, "shop", "pi", &how).await.unwrap();
+    until(&client, &Kind::JOB, |found| found.is_empty()).await;
+    for pod in &names {
+        until_released(&client, pod).await;
+    }
+    assert_eq!(pods(&client, "Pending", 3).await.len(), 3, "the pods are not deleted");
+}
+
+#[tokio::test]
+async fn a_pod_that_its_job_no_longer_selects_is_released_even_while_it_is_deleted() {
+    let client = cluster(&[job::NAME], None).await;
+    job(&client, "pi", json!({"completions": 5, "parallelism": 2, "podReplacementPolicy": "Failed"})).await;
+    let names = pods(&client, "Pending", 2).await;
+    client.delete(&Kind::POD, "shop", &names[0], &DeleteOptions::default()).await.unwrap();
+    for pod in &names {
+        let labels = json!({"batch.kubernetes.io/controller-uid": "other", "controller-uid": "other"});
+        let patch = json!({"metadata": {"labels": labels}});
+        client.patch(&Kind::POD, "shop", pod, patch).await.unwrap();
+        until_released(&client, pod).await;
+    }
+    let found = client.get(&Kind::JOB, "shop", "pi").await.unwrap();
+    assert_eq!(at(&found, "/status/failed"), None, "released pods do not count: {found:?}");
+}
+
+/// Writes the status of a failed Job, as another controller does.
+async fn fail_job(client: &Client, name: &str) {
+    let mut job = client.get(&Kind::JOB, "shop", name).await.unwrap();
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": "BackoffLimitExceeded", "message": "m"});
+    let conditions = json!([condition("FailureTarget"), condition("Failed")]);
+    job.insert("status".to_owned(), json!({"startTime": "2026-01-01T00:00:00Z", "conditions": conditions}));
+    client.update(&Kind::JOB, "status", job).await.unwrap();
+}
+
+/// Creates a pod with this label and these finalizers, and without an owner.
+async fn orphan(client: &Client, name: &str, finalizers: &[&str]) {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "a"}, "finalizers": finalizers},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    client.create(&Kind::POD, "shop", pod).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_ended_orphan_is_adopted_and_counted() {
+    let client = cluster(&[job::NAME], None).await;
+    orphan(&client, "o", &[]).await;
+    set_phase(&client, "o", "Succeeded").await;
+    let selector = json!({"matchLabels": {"app": "a"}});
+    job(
+        &client,
+        "a",
+        json!({"parallelism": 0, "completions": 1, "manualSelector": true, "selector": selector}),
+    )
+    .await;
+    until_counted(&client, "a", "succeeded", 1).await;
+    until(&client, &Kind::JOB, |found| condition_is(&found["shop/a"], "Complete", "True")).await;
+    until_released(&client, "o").await;
+}
+
+#[tokio::test]
+async fn an_orphan_is_released_when_no_job_adopts_it_any_more() {
+    let client = cluster(&[job::NAME], None).await;
+    let selector = json!({"matchLabels": {"app": "a"}});
+    // Another controller manages the Job, so it adopts no pods here.
+    let spec = json!({"manualSelector": true, "selector": selector, "managedBy": "example.com/other"});
+    job(&client, "a", spec).await;
+    // The controller must know the Job before the pods.
+    tokio::time::sleep(QUIET).await;
+    orphan(&client, "kept", &[JOB_TRACKING]).await;
+    orphan(&client, "deleted", &[JOB_TRACKING, "example.com/hold"]).await;
+    tokio::time::sleep(QUIET).await;
+    for pod in ["kept", "deleted"] {
+        assert!(
+            has_finalizer(&client.get(&Kind::POD, "shop", pod).await.unwrap()),
+            "{pod} is released early"
+        );
+    }
+    client.delete(&Kind::POD, "shop", "deleted", &DeleteOptions::default()).await.unwrap();
+    until_released(&client, "deleted").await;
+    client.delete(&Kind::JOB, "shop", "a", &DeleteOptions::default()).await.unwrap();
+    until_released(&client, "kept").await;
+}
+
+#[tokio::test]
+async fn an_orphan_is_released_when_the_job_that_selects_it_finishes() {
+    let client = cluster(&[job::NAME], None).await;
+    let selector = json!({"matchLabels": {"app": "a"}});
+    job(
+        &client,
+        "a",
+        json!({"manualSelector": true, "selector": selector, "managedBy": "example.com/other"}),
+    )
+    .await;
+    tokio::time::sleep(QUIET).await;
+    orphan(&client, "o", &[JOB_TRACKING]).await;
+    tokio::time::sleep(QUIET).await;
+    assert!(has_finalizer(&client.get(&Kind::POD, "shop", "o").await.unwrap()), "the pod is released early");
+    fail_job(&client, "a").await;
+    until_released(&client, "o").await;
+}
