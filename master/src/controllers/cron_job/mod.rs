@@ -5,14 +5,14 @@ pub mod plan;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use client::{Client, DeleteOptions, Error, Json, Kind, Propagation};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use self::plan::{Child, Input, Note, Start};
+use self::plan::{CronJobEvent, Input, OwnJob, Plan, Start};
 use super::event_recorder::{NewEvent, record_event};
 use super::informers::{Change, SharedInformers};
 use super::object::{Object, unreadable};
@@ -42,7 +42,7 @@ pub struct CronJobController {
     /// The Jobs that it has created and not seen yet.
     writes: OwnWrites,
     /// Lasting states that events have reported, by the UID of the CronJob. The number of CronJobs limits their number.
-    reported: Mutex<HashMap<Box<str>, Vec<Note>>>,
+    reported: Mutex<HashMap<Box<str>, Vec<CronJobEvent>>>,
 }
 
 /// A CronJob as the API server has it.
@@ -51,6 +51,16 @@ struct Live<'a> {
     cron_job: &'a CronJob,
     /// The whole object. The template of Jobs is copied from it.
     json: &'a Json,
+}
+
+/// What became of a request to create a Job.
+enum Started {
+    /// The Job was created now, or before a crash, and has not finished.
+    Active(JobReference),
+    /// The Job was created before and has finished.
+    Finished,
+    /// A Job of another owner has the name.
+    NameTaken,
 }
 
 impl CronJobController {
@@ -102,9 +112,8 @@ impl CronJobController {
         }
     }
 
-    /// Creates a Job. If it exists already and belongs to the CronJob, it was created before a crash. Returns `None` if
-    /// another owner has the name.
-    async fn create_job(&self, live: &Live<'_>, start: &Start) -> Result<Option<JobReference>, Error> {
+    /// Creates a Job. If it exists already and belongs to the CronJob, it was created before a crash.
+    async fn create_job(&self, live: &Live<'_>, start: &Start) -> Result<Started, Error> {
         let uid = &live.cron_job.metadata.uid;
         self.writes.expect(uid, &start.name, Expected::Created);
         let job = match self.client.create(&Kind::JOB, live.namespace, job(live, start)).await {
@@ -115,7 +124,10 @@ impl CronJobController {
             Err(error) if error.exists() => {
                 let found = Object::find(&self.client, &Kind::JOB, live.namespace, &start.name).await?;
                 let is_own = |job: &Object| job.controller().is_some_and(|owner| owner.uid == *uid);
-                let Some(job) = found.filter(is_own) else { return Ok(None) };
+                let Some(job) = found.filter(is_own) else { return Ok(Started::NameTaken) };
+                if job.job().is_some_and(|fields| fields.end.is_some()) {
+                    return Ok(Started::Finished);
+                }
                 job
             }
             Err(error) => {
@@ -128,7 +140,7 @@ impl CronJobController {
                 return Err(error);
             }
         };
-        Ok(Some(JobReference {
+        Ok(Started::Active(JobReference {
             name: job.name.into(),
             namespace: job.namespace.into(),
             uid: job.uid.into(),
@@ -152,15 +164,51 @@ impl CronJobController {
     }
 
     /// Records events. One about a lasting state is recorded when the state begins.
-    async fn record_all(&self, live: &Live<'_>, notes: &[Note]) {
-        let lasting: Vec<Note> = notes.iter().filter(|note| note.is_lasting).cloned().collect();
-        let before = {
-            let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-            reported.insert(live.cron_job.metadata.uid.clone(), lasting).unwrap_or_default()
-        };
-        for note in notes.iter().filter(|note| !before.contains(note)) {
-            self.record(live, note.is_warning, note.reason, &note.message).await;
+    async fn record_all(&self, live: &Live<'_>, events: &[CronJobEvent]) {
+        let lasting: Vec<CronJobEvent> = events.iter().filter(|event| event.is_lasting).cloned().collect();
+        let before = self.report(live, lasting);
+        for event in events.iter().filter(|event| !before.contains(event)) {
+            self.record(live, event.is_warning, event.reason, &event.message).await;
         }
+    }
+
+    fn reported(&self) -> MutexGuard<'_, HashMap<Box<str>, Vec<CronJobEvent>>> {
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the lasting events of a CronJob, unless it was deleted meanwhile: its entry would stay for ever. Returns
+    /// those before.
+    fn report(&self, live: &Live<'_>, lasting: Vec<CronJobEvent>) -> Vec<CronJobEvent> {
+        let metadata = &live.cron_job.metadata;
+        let before = self.reported().insert(metadata.uid.clone(), lasting).unwrap_or_default();
+        let cached = self.informers.get(&Kind::CRON_JOB, live.namespace, &metadata.name);
+        if cached.is_none_or(|cached| *cached.uid != *metadata.uid) {
+            self.reported().remove(&metadata.uid);
+        }
+        before
+    }
+
+    /// Deletes old finished Jobs. A failure is recorded as event and holds up nothing: the next Job starts on time.
+    async fn delete_expired(&self, live: &Live<'_>, expired: &[(String, String)]) {
+        for (name, uid) in expired {
+            if let Err(error) = self.delete_job(live, name, uid).await {
+                tracing::debug!(controller = NAME, job = %name, %error, "cannot delete an old Job");
+            }
+        }
+    }
+
+    /// Deletes the Jobs that the new one replaces, creates it, and writes the status with it.
+    async fn start(&self, live: &Live<'_>, json: &Json, plan: &Plan) -> Result<(), Error> {
+        let Some(start) = &plan.start else { return Ok(()) };
+        for (name, uid) in &plan.replace {
+            self.delete_job(live, name, uid).await?;
+        }
+        let status = match self.create_job(live, start).await? {
+            Started::Active(job) => plan.status_with(start, Some(job)),
+            Started::Finished => plan.status_with(start, None),
+            Started::NameTaken => return Ok(()),
+        };
+        self.write_status(json, &plan.status, &status).await.map(drop)
     }
 
     async fn record(&self, live: &Live<'_>, is_warning: bool, reason: &str, message: &str) {
@@ -198,10 +246,10 @@ fn job(live: &Live<'_>, start: &Start) -> Value {
     })
 }
 
-fn child(job: &Object) -> Child<'_> {
+fn own_job(job: &Object) -> OwnJob<'_> {
     let fields = job.job();
     let end = fields.and_then(|fields| fields.end);
-    Child {
+    OwnJob {
         name: &job.name,
         uid: &job.uid,
         resource_version: &job.resource_version,
@@ -230,7 +278,7 @@ impl Controller for CronJobController {
             match (&change.before, &change.now) {
                 (Some(gone), None) => {
                     self.writes.forget(&gone.uid);
-                    self.reported.lock().unwrap_or_else(PoisonError::into_inner).remove(&*gone.uid);
+                    self.reported().remove(&*gone.uid);
                 }
                 (_, Some(now)) => queue.add(&now.key()),
                 (None, None) => {}
@@ -263,18 +311,13 @@ impl Controller for CronJobController {
             return Ok(Action::RequeueAfter(CONFIRM_AFTER));
         }
         let jobs = self.jobs(&live).await?;
-        let children: Vec<Child<'_>> = jobs.iter().map(|job| child(job)).collect();
-        let plan = plan::plan(Input { cron_job: &cron_job, jobs: &children, now: Timestamp::now() });
+        let own: Vec<OwnJob<'_>> = jobs.iter().map(|job| own_job(job)).collect();
+        let plan = plan::plan(Input { cron_job: &cron_job, jobs: &own, now: Timestamp::now() });
         let json = self.write_status(&json, &cron_job.status, &plan.status).await?;
-        for (name, uid) in &plan.delete {
-            self.delete_job(&live, name, uid).await?;
-        }
-        if let Some(start) = &plan.start
-            && let Some(job) = self.create_job(&live, start).await?
-        {
-            self.write_status(&json, &plan.status, &plan.status_with(start, job)).await?;
-        }
-        self.record_all(&live, &plan.notes).await;
+        self.record_all(&live, &plan.events).await;
+        let started = self.start(&live, &json, &plan).await;
+        self.delete_expired(&live, &plan.expired).await;
+        started?;
         Ok(plan.requeue_after.map_or(Action::AwaitChange, Action::RequeueAfter))
     }
 }

@@ -1,7 +1,8 @@
 //! Plans the next step of a CronJob: which Job to start, which to delete, and the status. Pure.
 //!
 //! The name of a Job contains its scheduled minute, and the Job has that time as annotation. Thus a crash between any
-//! two writes, and a clock that jumps, start no Job twice.
+//! two writes, and a clock that jumps, start no Job twice. The exception is a Job that `ttlSecondsAfterFinished` deletes
+//! between a crash and the next reconcile.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ const MANY_MISSED: usize = 100;
 
 /// A Job of the CronJob.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Child<'a> {
+pub struct OwnJob<'a> {
     pub name: &'a str,
     pub uid: &'a str,
     pub resource_version: &'a str,
@@ -37,7 +38,7 @@ pub struct Child<'a> {
 pub struct Input<'a> {
     pub cron_job: &'a CronJob,
     /// All Jobs of the CronJob. Those that the status lists are certainly among them, if they exist.
-    pub jobs: &'a [Child<'a>],
+    pub jobs: &'a [OwnJob<'a>],
     pub now: Timestamp,
 }
 
@@ -46,11 +47,14 @@ pub struct Input<'a> {
 pub struct Plan {
     /// The status to write first, if it has changed. It keeps the times of Jobs that are then deleted.
     pub status: CronJobStatus,
-    /// Names and UIDs of Jobs to delete.
-    pub delete: Vec<(String, String)>,
+    /// Events to record when the status is written.
+    pub events: Vec<CronJobEvent>,
+    /// Names and UIDs of the active Jobs that the new Job replaces. They are deleted before it is created.
+    pub replace: Vec<(String, String)>,
     /// The Job to create. The status is then [`Plan::status_with`] it.
     pub start: Option<Start>,
-    pub notes: Vec<Note>,
+    /// Names and UIDs of finished Jobs above the history limits.
+    pub expired: Vec<(String, String)>,
     /// Time until the next Job is due.
     pub requeue_after: Option<Duration>,
 }
@@ -66,7 +70,7 @@ pub struct Start {
 
 /// An event about a CronJob.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct CronJobEvent {
     pub is_warning: bool,
     pub reason: &'static str,
     pub message: String,
@@ -75,17 +79,20 @@ pub struct Note {
 }
 
 impl Plan {
-    fn note(&mut self, is_warning: bool, is_lasting: bool, reason: &'static str, message: String) {
-        self.notes.push(Note { is_warning, reason, message, is_lasting });
+    fn event(&mut self, is_warning: bool, is_lasting: bool, reason: &'static str, message: String) {
+        self.events.push(CronJobEvent { is_warning, reason, message, is_lasting });
     }
 
-    /// Returns the status with the Job that was created, and without those that it replaces.
-    pub fn status_with(&self, start: &Start, job: JobReference) -> CronJobStatus {
+    /// Returns the status with the Job that was started, and without those that it replaces. `job` is `None` if the Job
+    /// was started before and has finished.
+    pub fn status_with(&self, start: &Start, job: Option<JobReference>) -> CronJobStatus {
         let mut status = self.status.clone();
         status.last_schedule_time = Some(start.scheduled);
-        let is_replaced = |known: &JobReference| self.delete.iter().any(|(_, uid)| **uid == *known.uid);
-        let others = self.status.active.iter().filter(|known| !is_replaced(known) && known.uid != job.uid);
-        status.active = others.cloned().chain([job.clone()]).collect();
+        let is_replaced = |known: &JobReference| self.replace.iter().any(|(_, uid)| **uid == *known.uid);
+        let is_new = |known: &JobReference| job.as_ref().is_some_and(|job| job.uid == known.uid);
+        let others = self.status.active.iter().filter(|known| !is_replaced(known) && !is_new(known));
+        let others: Vec<JobReference> = others.cloned().collect();
+        status.active = others.into_iter().chain(job).collect();
         status
     }
 }
@@ -109,12 +116,12 @@ fn observe_jobs(input: Input<'_>, plan: &mut Plan) {
     for known in &plan.status.active.clone() {
         match input.jobs.iter().find(|job| *job.uid == *known.uid) {
             None => {
-                plan.note(false, false, "MissingJob", format!("Active job went missing: {}", known.name));
+                plan.event(false, false, "MissingJob", format!("Active job went missing: {}", known.name));
             }
-            Some(Child { end: Some(is_complete), .. }) => {
+            Some(OwnJob { end: Some(is_complete), .. }) => {
                 let condition = if *is_complete { "Complete" } else { "Failed" };
                 let message = format!("Saw completed job: {}, condition: {condition}", known.name);
-                plan.note(false, false, "SawCompletedJob", message);
+                plan.event(false, false, "SawCompletedJob", message);
             }
             Some(_) => active.push(known.clone()),
         }
@@ -126,7 +133,7 @@ fn observe_jobs(input: Input<'_>, plan: &mut Plan) {
                 active.push(reference(input.cron_job, job));
             } else {
                 let message = format!("Saw a job that the controller did not create or forgot: {}", job.name);
-                plan.note(true, true, "UnexpectedJob", message);
+                plan.event(true, true, "UnexpectedJob", message);
             }
         }
         if job.end == Some(true) {
@@ -137,7 +144,7 @@ fn observe_jobs(input: Input<'_>, plan: &mut Plan) {
     plan.status.active = active.into();
 }
 
-fn reference(cron_job: &CronJob, job: &Child<'_>) -> JobReference {
+fn reference(cron_job: &CronJob, job: &OwnJob<'_>) -> JobReference {
     JobReference {
         name: job.name.into(),
         namespace: cron_job.metadata.namespace.clone(),
@@ -149,11 +156,11 @@ fn reference(cron_job: &CronJob, job: &Child<'_>) -> JobReference {
 /// Deletes the oldest finished Jobs above the limit.
 fn trim_history(input: Input<'_>, is_complete: bool, limit: Option<i64>, plan: &mut Plan) {
     let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else { return };
-    let is_kept = |job: &&Child<'_>| job.end == Some(is_complete) && !job.is_terminating;
-    let mut jobs: Vec<&Child<'_>> = input.jobs.iter().filter(is_kept).collect();
+    let is_kept = |job: &&OwnJob<'_>| job.end == Some(is_complete) && !job.is_terminating;
+    let mut jobs: Vec<&OwnJob<'_>> = input.jobs.iter().filter(is_kept).collect();
     jobs.sort_by_key(|job| (job.started.is_none(), job.started, job.name));
     jobs.truncate(jobs.len().saturating_sub(limit));
-    plan.delete.extend(jobs.iter().map(|job| (job.name.to_owned(), job.uid.to_owned())));
+    plan.expired.extend(jobs.iter().map(|job| (job.name.to_owned(), job.uid.to_owned())));
 }
 
 /// Starts the Job of the last time that is due.
@@ -165,7 +172,7 @@ fn schedule(input: Input<'_>, plan: &mut Plan) {
         Some(Ok(zone)) => zone,
         Some(Err(error)) => {
             let name = spec.time_zone.as_deref().unwrap_or_default();
-            plan.note(true, true, "UnknownTimeZone", format!("invalid timeZone: {name:?}: {error}"));
+            plan.event(true, true, "UnknownTimeZone", format!("invalid timeZone: {name:?}: {error}"));
             return;
         }
     };
@@ -175,7 +182,7 @@ fn schedule(input: Input<'_>, plan: &mut Plan) {
     let schedule = match Schedule::parse(&spec.schedule) {
         Ok(schedule) => schedule,
         Err(why) => {
-            plan.note(
+            plan.event(
                 true,
                 true,
                 "UnparseableSchedule",
@@ -201,7 +208,14 @@ fn schedule(input: Input<'_>, plan: &mut Plan) {
     }
     if is_many {
         let hint = "Set or decrease .spec.startingDeadlineSeconds or check clock skew";
-        plan.note(true, true, "TooManyMissedTimes", format!("too many missed start times. {hint}"));
+        plan.event(true, true, "TooManyMissedTimes", format!("too many missed start times. {hint}"));
+    }
+    let scheduled = whole_seconds(scheduled);
+    let name = format!("{}-{}", cron_job.metadata.name, scheduled.as_second().div_euclid(60));
+    // `@every` below one minute has several times with the same name.
+    if input.jobs.iter().any(|job| job.name == name) {
+        plan.status.last_schedule_time = Some(scheduled);
+        return;
     }
     match spec.concurrency_policy {
         ConcurrencyPolicy::Allow => {}
@@ -209,16 +223,14 @@ fn schedule(input: Input<'_>, plan: &mut Plan) {
         ConcurrencyPolicy::Forbid => {
             let message =
                 "Not starting job because prior execution is running and concurrency policy is Forbid";
-            plan.note(false, true, "JobAlreadyActive", message.to_owned());
+            plan.event(false, true, "JobAlreadyActive", message.to_owned());
             return;
         }
         ConcurrencyPolicy::Replace => {
             let replaced = plan.status.active.iter().map(|job| (job.name.to_string(), job.uid.to_string()));
-            plan.delete.extend(replaced);
+            plan.replace.extend(replaced);
         }
     }
-    let scheduled = whole_seconds(scheduled);
-    let name = format!("{}-{}", cron_job.metadata.name, scheduled.as_second().div_euclid(60));
     let annotation = annotation(scheduled, spec.time_zone.is_some().then_some(&zone));
     plan.start = Some(Start { name, scheduled, annotation });
 }

@@ -234,3 +234,28 @@ async fn an_orphan_is_released_when_the_job_that_selects_it_finishes() {
     fail_job(&client, "a").await;
     until_released(&client, "o").await;
 }
+
+#[tokio::test]
+async fn a_cron_job_starts_a_job_although_a_policy_denies_that_an_old_one_is_deleted() {
+    let policy = Arc::new(Policy::default());
+    let client = cluster(&[cron_job::NAME], Some(policy.clone())).await;
+    let template = json!({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
+    let spec = json!({"schedule": "@every 1s", "suspend": true, "failedJobsHistoryLimit": 0, "jobTemplate": template});
+    let cron_job =
+        json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"}, "spec": spec});
+    let cron_job = client.create(&Kind::CRON_JOB, "shop", cron_job).await.unwrap();
+    let owner = json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "tick", "controller": true,
+        "uid": at(&cron_job, "/metadata/uid")});
+    let old = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "old", "ownerReferences": [owner]},
+        "spec": template["spec"]});
+    client.create(&Kind::JOB, "shop", old).await.unwrap();
+    fail_job(&client, "old").await;
+    policy.until_denied(1).await;
+    client.patch(&Kind::CRON_JOB, "shop", "tick", json!({"spec": {"suspend": false}})).await.unwrap();
+    until(&client, &Kind::JOB, |found| found.keys().any(|key| key.starts_with("shop/tick-"))).await;
+    until(&client, &Kind::EVENT, |found| {
+        let reasons: Vec<String> = found.values().map(|event| text(event.get("reason"))).collect();
+        ["FailedDelete", "SuccessfulCreate"].iter().all(|reason| reasons.iter().any(|seen| seen == reason))
+    })
+    .await;
+}

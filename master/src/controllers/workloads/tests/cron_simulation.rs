@@ -14,7 +14,7 @@ use serde_json::json;
 use super::cluster::{Chance, Kind};
 use super::reconcile::{Fate, Stop, outcome};
 use super::simulation::number;
-use crate::controllers::cron_job::plan::{Child, Input, plan};
+use crate::controllers::cron_job::plan::{Input, OwnJob, plan};
 use crate::controllers::workloads::expectations::{Expectations, Expected, Seen};
 use crate::objects::CronJob;
 use crate::objects::cron_job::{ConcurrencyPolicy, CronJobStatus, JobReference};
@@ -72,7 +72,7 @@ fn history(seed: u64) -> (Result<(), String>, Vec<String>) {
 impl Model {
     fn new(seed: u64) -> Self {
         let mut chance = Chance::new(seed);
-        let schedule = ["* * * * *", "*/5 * * * *", "0 * * * *", "@every 2m"][chance.below(4)];
+        let schedule = ["* * * * *", "*/5 * * * *", "0 * * * *", "@every 2m", "@every 20s"][chance.below(5)];
         let policy = ["Allow", "Forbid", "Replace"][chance.below(3)];
         let spec = json!({
             "schedule": schedule, "concurrencyPolicy": policy,
@@ -187,17 +187,12 @@ impl Model {
                 jobs.extend(self.jobs.truth.get(&*known.name).filter(|job| *job.uid == *known.uid).cloned());
             }
         }
-        let children: Vec<Child<'_>> = jobs.iter().map(child).collect();
+        let own: Vec<OwnJob<'_>> = jobs.iter().map(own_job).collect();
         let now = Timestamp::from_second(self.now).unwrap();
-        let plan = plan(Input { cron_job: &cron_job, jobs: &children, now });
+        let plan = plan(Input { cron_job: &cron_job, jobs: &own, now });
         self.write_status(is_stormy, &mut version, &cron_job.status, plan.status.clone())?;
-        for (name, uid) in &plan.delete {
-            let fate = self.fate(is_stormy);
-            if !matches!(fate, Fate::Refused) && self.jobs.truth.get(name).is_some_and(|job| job.uid == *uid)
-            {
-                self.jobs.remove(name);
-            }
-            outcome(fate)?;
+        for (name, uid) in &plan.replace {
+            self.delete(is_stormy, name, uid)?;
         }
         if let Some(start) = &plan.start {
             self.expectations.expect("c", &start.name, Expected::Created, Instant::now());
@@ -206,19 +201,34 @@ impl Model {
                 self.expectations.refused("c", &start.name);
                 return Err(Stop::Retry);
             }
-            let uid = match self.jobs.truth.get(&start.name) {
-                Some(known) => known.uid.clone(),
-                None => self.create(&start.name, start.scheduled)?,
+            let (uid, is_finished) = match self.jobs.truth.get(&start.name) {
+                Some(known) => (known.uid.clone(), known.end.is_some()),
+                None => (self.create(&start.name, start.scheduled)?, false),
             };
             outcome(fate)?;
             let name = start.name.as_str().into();
             let job = JobReference { name, uid: uid.into(), ..JobReference::default() };
-            self.write_status(is_stormy, &mut version, &plan.status, plan.status_with(start, job))?;
+            let status = plan.status_with(start, (!is_finished).then_some(job));
+            self.write_status(is_stormy, &mut version, &plan.status, status)?;
+        }
+        for (name, uid) in &plan.expired {
+            match self.delete(is_stormy, name, uid) {
+                Ok(()) | Err(Stop::Retry) => {}
+                stop => return stop,
+            }
         }
         self.due = plan
             .requeue_after
             .map_or(i64::MAX, |after| now.as_second() + i64::try_from(after.as_secs()).unwrap());
         Ok(())
+    }
+
+    fn delete(&mut self, is_stormy: bool, name: &str, uid: &str) -> Result<(), Stop> {
+        let fate = self.fate(is_stormy);
+        if !matches!(fate, Fate::Refused) && self.jobs.truth.get(name).is_some_and(|job| job.uid == uid) {
+            self.jobs.remove(name);
+        }
+        outcome(fate)
     }
 
     fn create(&mut self, name: &str, scheduled: Timestamp) -> Result<String, Stop> {
@@ -277,15 +287,15 @@ impl Model {
     }
 }
 
-fn child(job: &ModelJob) -> Child<'_> {
-    Child {
+fn own_job(job: &ModelJob) -> OwnJob<'_> {
+    OwnJob {
         name: &job.name,
         uid: &job.uid,
         end: job.end,
         ended: job.ended,
         started: Some(job.scheduled),
         scheduled: Some(job.scheduled),
-        ..Child::default()
+        ..OwnJob::default()
     }
 }
 
