@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -18,18 +19,23 @@ const NEVER: i64 = 253_370_764_800;
 pub async fn observe(mut changed: impl FnMut() + Send) -> io::Result<()> {
     let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
     let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
-    #[expect(deprecated, reason = "its successor is unsafe; what it asks for, an OwnedFd keeps by its type")]
+    #[expect(deprecated, reason = "`register` needs unsafe; an OwnedFd already guarantees what it requires")]
     let timer = AsyncFd::with_interest(timer, Interest::READABLE)?;
     loop {
         let never = Itimerspec {
             it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
             it_value: Timespec { tv_sec: NEVER, tv_nsec: 0 },
         };
-        timerfd_settime(
-            timer.get_ref(),
-            TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET,
-            &never,
-        )?;
+        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        match timerfd_settime(timer.get_ref(), flags, &never) {
+            Ok(_) => {}
+            // The clock was set after the last read.
+            Err(Errno::CANCELED) => {
+                changed();
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        }
         let mut ready = timer.readable().await?;
         let mut expirations = [0; 8];
         match ready.try_io(|timer| Ok(rustix::io::read(timer, &mut expirations)?)) {
@@ -37,7 +43,7 @@ pub async fn observe(mut changed: impl FnMut() + Send) -> io::Result<()> {
             Err(_) => continue,
             // The read fails with ECANCELED when the clock was set.
             Ok(Ok(_)) => {}
-            Ok(Err(error)) if error.raw_os_error() == Some(rustix::io::Errno::CANCELED.raw_os_error()) => {}
+            Ok(Err(error)) if error.raw_os_error() == Some(Errno::CANCELED.raw_os_error()) => {}
             Ok(Err(error)) => return Err(error),
         }
         drop(ready);
