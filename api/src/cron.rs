@@ -57,8 +57,8 @@ const NAMED: [(&str, &str); 7] = [
     ("@midnight", "0 0 * * *"),
     ("@hourly", "0 * * * *"),
 ];
-/// How far [`Schedule::next`] looks ahead, as in stock Kubernetes. The longest pause of a schedule that ever matches is
-/// eight years, around a year such as 1900.
+/// How far [`Schedule::next`] looks ahead. The longest pause of a schedule that ever matches is eight years, around a
+/// year such as 1900. Stock Kubernetes looks ahead five years.
 const MAX_YEARS: i32 = 8;
 
 impl Schedule {
@@ -186,10 +186,11 @@ fn whole(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
-/// Returns the values of a field, and whether it restricts nothing.
+/// Returns the values of a field, and whether the field is `*`. Empty elements of a list are skipped, as in stock
+/// Kubernetes.
 fn values(field: &str, unit: &Unit) -> Result<(u64, bool), String> {
     let (mut bits, mut is_any) = (0, false);
-    for part in field.split(',') {
+    for part in field.split(',').filter(|part| !part.is_empty()) {
         let (more, is_star) =
             part_values(part, unit).map_err(|what| format!("{what} in the {} ({field})", unit.name))?;
         bits |= more;
@@ -369,6 +370,13 @@ mod tests {
             let last = Schedule::parse(schedule).unwrap().last(at(after), at(until), &utc, 100);
             assert_eq!(last, expected.map(|(last, is_many)| (at(last), is_many)), "{schedule}");
         }
+    }
+
+    #[test]
+    fn empty_elements_of_a_list_are_skipped() {
+        assert_eq!(Schedule::parse("1,,5, * * * *").unwrap(), Schedule::parse("1,5 * * * *").unwrap());
+        let never = Schedule::parse("0 0 * , *").unwrap();
+        assert_eq!(never.next(at("2026-01-01T00:00:00Z"), &TimeZone::UTC), None);
     }
 
     #[test]
