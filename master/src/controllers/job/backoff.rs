@@ -20,7 +20,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Returns the record of a Job that the controller sees for the first time since it started.
+    /// Returns the record of a Job that the controller sees for the first time since the controller started.
     ///
     /// The pods of the Job show the failures. Pods that were deleted meanwhile are missing, so the delay may be shorter.
     pub fn of_pods(job: &Job, pods: &[JobPod<'_>]) -> Self {

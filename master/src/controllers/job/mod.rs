@@ -280,8 +280,8 @@ impl JobController {
         let is_done = match &plan.step {
             Step::Nothing => true,
             Step::Create(new) => self.create_pods(live, new).await,
-            Step::Delete(pods) => self.delete_pods(live, pods, false).await,
-            Step::Remove(pods) => self.delete_pods(live, pods, true).await,
+            Step::DeleteCounted(pods) => self.delete_pods(live, pods, false).await,
+            Step::DeleteUncounted(pods) => self.delete_pods(live, pods, true).await,
         };
         if !is_done {
             return Ok(Action::Retry);

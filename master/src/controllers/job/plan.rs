@@ -75,7 +75,7 @@ pub fn plan(input: Input<'_>) -> Plan<'_> {
     if is_resumed && !is_terminating && !Target::is_recorded(&status) {
         set_suspended(&mut status, false, now);
         suspension = Some(Suspension::Resumed);
-        // The deadline is that of an uninterrupted activity.
+        // `activeDeadlineSeconds` starts again when the Job is resumed.
         status.start_time = Some(whole_seconds(now));
     }
     let tally = Tally::of(job, &status, pods);
@@ -95,7 +95,7 @@ pub fn plan(input: Input<'_>) -> Plan<'_> {
     let (release, is_partial) = count(job, &mut status, &tally, pods, target.as_ref());
     status.active = number(tally.active.len());
     status.ready = Some(tally.ready);
-    status.terminating = Some(number(tally.ending.len()));
+    status.terminating = Some(number(tally.terminating.len()));
     let deadline = deadline_in(job, &status, now).filter(|_| target.is_none());
     if let Some(target) = &target {
         let interim = target.interim(now);
@@ -104,7 +104,7 @@ pub fn plan(input: Input<'_>) -> Plan<'_> {
         }
     }
     let backoff = match input.backoff {
-        // A pod that keeps its finalizer is seen again.
+        // Pods that keep their finalizer are counted in a later step.
         Some(known) => {
             let released: HashSet<&str> = release.iter().map(|pod| pod.uid()).collect();
             let (mut succeeded, mut failed) = (tally.new_succeeded, tally.new_failed);

@@ -41,7 +41,7 @@ impl JobController {
         pods: &[&JobPod<'_>],
         is_uncounted: bool,
     ) -> bool {
-        let (mut doomed, mut is_done) = (Vec::new(), true);
+        let (mut to_delete, mut is_done) = (Vec::new(), true);
         for part in pods.chunks(CONCURRENCY) {
             let requests = part.iter().map(async |pod| {
                 if is_uncounted && pod.is_tracked {
@@ -53,9 +53,9 @@ impl JobController {
             });
             let released = join_all(requests).await;
             is_done &= released.iter().all(Result::is_ok);
-            doomed.extend(released.into_iter().flatten());
+            to_delete.extend(released.into_iter().flatten());
         }
-        self.pods.delete(&live.owner(), &doomed).await.is_none() && is_done
+        self.pods.delete(&live.owner(), &to_delete).await.is_none() && is_done
     }
 
     /// Removes the finalizers of counted pods. Returns the UIDs of pods that have none any more, and the first failure.

@@ -20,9 +20,9 @@ pub enum Step<'a> {
     Nothing,
     Create(Vec<NewPod>),
     /// Delete these pods of a failed Job. They keep their finalizers, and then count as failed.
-    Delete(Vec<&'a JobPod<'a>>),
+    DeleteCounted(Vec<&'a JobPod<'a>>),
     /// Remove the finalizers of these pods and delete them. They do not count.
-    Remove(Vec<&'a JobPod<'a>>),
+    DeleteUncounted(Vec<&'a JobPod<'a>>),
 }
 
 /// A pod to create.
@@ -38,8 +38,8 @@ pub struct NewPod {
 pub fn end<'a>(target: &Target, tally: &Tally<'a>) -> Step<'a> {
     match tally.active.clone() {
         active if active.is_empty() => Step::Nothing,
-        active if target.has_failed => Step::Delete(active),
-        active => Step::Remove(active),
+        active if target.has_failed => Step::DeleteCounted(active),
+        active => Step::DeleteUncounted(active),
     }
 }
 
@@ -54,9 +54,9 @@ pub fn step<'a>(
     let wanted = if job.is_suspended() { 0 } else { wanted(job, tally) };
     let surplus = surplus(job, tally, wanted, now);
     if !surplus.is_empty() {
-        return (Step::Remove(surplus), None);
+        return (Step::DeleteUncounted(surplus), None);
     }
-    let terminating = if job.replaces_only_failed() { number(tally.ending.len()) } else { 0 };
+    let terminating = if job.replaces_only_failed() { number(tally.terminating.len()) } else { 0 };
     let count = usize::try_from(wanted - active - terminating).unwrap_or(0).min(BURST);
     if count == 0 {
         return (Step::Nothing, None);
@@ -89,7 +89,7 @@ fn wanted(job: &Job, tally: &Tally<'_>) -> i64 {
 fn surplus<'a>(job: &Job, tally: &Tally<'a>, wanted: i64, now: Timestamp) -> Vec<&'a JobPod<'a>> {
     let (tracked, untracked): (Vec<&JobPod<'_>>, Vec<_>) =
         tally.active.iter().copied().partition(|pod| pod.is_tracked);
-    let mut doomed: HashSet<&str> = untracked.iter().map(|pod| pod.uid()).collect();
+    let mut to_delete: HashSet<&str> = untracked.iter().map(|pod| pod.uid()).collect();
     if job.is_indexed() {
         let mut by_index: BTreeMap<Option<u32>, Vec<Replica<'_>>> = BTreeMap::new();
         for pod in tracked {
@@ -97,20 +97,21 @@ fn surplus<'a>(job: &Job, tally: &Tally<'a>, wanted: i64, now: Timestamp) -> Vec
         }
         for (index, replicas) in by_index {
             let excess = if index.is_some() { replicas.len() - 1 } else { replicas.len() };
-            doomed.extend(least_useful(&replicas, excess, now));
+            to_delete.extend(least_useful(&replicas, excess, now));
         }
     }
-    let others = tally.active.iter().map(|pod| pod.replica).filter(|replica| !doomed.contains(replica.uid));
+    let others =
+        tally.active.iter().map(|pod| pod.replica).filter(|replica| !to_delete.contains(replica.uid));
     let others: Vec<Replica<'_>> = others.collect();
     let excess = others.len().saturating_sub(usize::try_from(wanted).unwrap_or(0));
-    doomed.extend(least_useful(&others, excess, now));
-    tally.active.iter().filter(|pod| doomed.contains(pod.uid())).take(BURST).copied().collect()
+    to_delete.extend(least_useful(&others, excess, now));
+    tally.active.iter().filter(|pod| to_delete.contains(pod.uid())).take(BURST).copied().collect()
 }
 
 /// Returns the UIDs of the pods that a ReplicaSet would delete first.
 fn least_useful<'a>(pods: &[Replica<'a>], count: usize, now: Timestamp) -> Vec<&'a str> {
     match plan_replicas(number(pods.len().saturating_sub(count)), pods, pods, now) {
-        Replicas::Delete(doomed) => doomed.iter().map(|pod| pod.uid).collect(),
+        Replicas::Delete(pods) => pods.iter().map(|pod| pod.uid).collect(),
         Replicas::Nothing | Replicas::Create(_) => Vec::new(),
     }
 }
@@ -126,7 +127,7 @@ fn new_indexes(
     let has_limit = job.spec.backoff_limit_per_index.is_some();
     let mut taken = tally.completed.with(tally.active.iter().filter_map(|pod| pod.fields.index));
     if job.replaces_only_failed() {
-        taken = taken.with(tally.ending.iter().filter_map(|pod| pod.fields.index));
+        taken = taken.with(tally.terminating.iter().filter_map(|pod| pod.fields.index));
     }
     if let Some(failed) = &tally.failed_indexes {
         taken = taken.union(failed);

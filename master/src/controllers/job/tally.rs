@@ -16,7 +16,7 @@ pub struct Tally<'a> {
     /// Number of active pods that are ready.
     pub ready: i64,
     /// Pods that are being deleted and have not ended.
-    pub ending: Vec<&'a JobPod<'a>>,
+    pub terminating: Vec<&'a JobPod<'a>>,
     /// Pods that have succeeded and are not in the status.
     pub new_succeeded: Vec<&'a JobPod<'a>>,
     /// Pods that have failed and are not in the status.
@@ -50,7 +50,7 @@ impl<'a> Tally<'a> {
         let mut tally = Self {
             completions,
             ready: number(active.iter().filter(|pod| pod.replica.is_ready).count()),
-            ending: pods.iter().filter(|pod| pod.is_terminating()).collect(),
+            terminating: pods.iter().filter(|pod| pod.is_terminating()).collect(),
             succeeded: status.succeeded + number(new_succeeded.len() + uncounted.succeeded.len()),
             failed: status.failed + number(counted_failures + uncounted.failed.len()),
             active,

@@ -91,8 +91,8 @@ fn seen(plan: &Plan<'_>) -> Seen {
             });
             format!("create {}", indexes.collect::<Vec<_>>().join(" "))
         }
-        Step::Delete(pods) => format!("delete {}", names(pods)),
-        Step::Remove(pods) => format!("remove {}", names(pods)),
+        Step::DeleteCounted(pods) => format!("delete {}", names(pods)),
+        Step::DeleteUncounted(pods) => format!("remove {}", names(pods)),
     };
     Seen {
         step,
@@ -104,14 +104,14 @@ fn seen(plan: &Plan<'_>) -> Seen {
 }
 
 /// Plans at a second, without failures before.
-fn look_at(second: i64, job: &Job, pods: &[Object]) -> Seen {
+fn plan_at(second: i64, job: &Job, pods: &[Object]) -> Seen {
     let views: Vec<JobPod<'_>> = pods.iter().map(|pod| JobPod::of(pod).unwrap()).collect();
     seen(&plan(Input { job, pods: &views, backoff: Some(Backoff::default()), now: at(second) }))
 }
 
 /// Plans long after all pods finished.
-fn look(job: &Job, pods: &[Object]) -> Seen {
-    look_at(3600, job, pods)
+fn plan_later(job: &Job, pods: &[Object]) -> Seen {
+    plan_at(3600, job, pods)
 }
 
 /// The status after all finalizers of the plan are removed, except those of the pods with these names.

@@ -12,7 +12,7 @@ fn started(spec: Value, status: &Value) -> Job {
 fn a_pod_is_counted_after_its_finalizer_is_removed() {
     let job = started(json!({"completions": 1}), &json!({}));
     let pods = [pod("a", "Succeeded")];
-    let first = look(&job, &pods);
+    let first = plan_later(&job, &pods);
     assert_eq!(
         (uids(&first.status.uncounted_terminated_pods.succeeded), first.status.succeeded),
         (vec!["a"], 0)
@@ -32,7 +32,7 @@ fn a_pod_is_counted_after_its_finalizer_is_removed() {
         assert_eq!(concluded(&crashed, &left, &[]).succeeded, 1);
     }
     // A crash before: the pod is released again, and not added again.
-    let again = look(&crashed, &pods);
+    let again = plan_later(&crashed, &pods);
     assert_eq!((again.release.join(" ").as_str(), again.status), ("a", first.status));
 }
 
@@ -40,7 +40,7 @@ fn a_pod_is_counted_after_its_finalizer_is_removed() {
 fn a_job_fails_after_all_its_pods_have_terminated() {
     let job = started(json!({"completions": 3, "parallelism": 3, "backoffLimit": 0}), &json!({}));
     let pods = [pod("a", "Failed"), pod("b", "Running")];
-    let first = look(&job, &pods);
+    let first = plan_later(&job, &pods);
     assert_eq!((first.step.as_str(), first.release.join(" ").as_str()), ("delete b", "a"));
     assert_eq!(conditions(&first.status), "FailureTarget:BackoffLimitExceeded");
     assert_eq!(conditions(&concluded(&job, &pods, &[])), "FailureTarget:BackoffLimitExceeded");
@@ -66,7 +66,7 @@ fn restarts_of_containers_count_towards_the_limit() {
         )
     };
     for (limit, restarts, has_failed) in [(0, 0, false), (0, 1, true), (2, 1, false), (2, 2, true)] {
-        let seen = look(&started(spec(limit), &json!({})), &[restarted(restarts)]);
+        let seen = plan_later(&started(spec(limit), &json!({})), &[restarted(restarts)]);
         assert_eq!(seen.target.is_some(), has_failed, "{restarts} of {limit}");
     }
 }
@@ -75,8 +75,8 @@ fn restarts_of_containers_count_towards_the_limit() {
 fn a_job_fails_after_its_deadline() {
     let job = started(json!({"completions": 1, "activeDeadlineSeconds": 100}), &json!({}));
     let pods = [pod("a", "Running")];
-    assert_eq!(look_at(40, &job, &pods).requeue_after, Some(60));
-    let late = look_at(100, &job, &pods);
+    assert_eq!(plan_at(40, &job, &pods).requeue_after, Some(60));
+    let late = plan_at(100, &job, &pods);
     assert_eq!(
         (late.step.as_str(), late.target.as_deref(), late.requeue_after),
         ("delete a", Some("DeadlineExceeded"), None)
@@ -88,7 +88,7 @@ fn a_job_fails_after_its_deadline() {
 fn a_work_queue_is_complete_when_its_last_pod_has_ended() {
     let job = started(json!({"parallelism": 2}), &json!({}));
     let pods = [pod("a", "Succeeded"), pod("b", "Running")];
-    let first = look(&job, &pods);
+    let first = plan_later(&job, &pods);
     assert_eq!((first.step.as_str(), first.target.as_deref()), ("", None));
     let done = [pod("a", "Succeeded"), pod("b", "Succeeded")];
     let end = concluded(&job, &done, &[]);
@@ -120,12 +120,12 @@ fn the_first_rule_that_matches_decides_on_a_failed_pod() {
         (6, false, true, false),
         (4, false, true, true),
     ] {
-        let seen = look(&job, &[exited(code, disrupted)]);
+        let seen = plan_later(&job, &[exited(code, disrupted)]);
         let uncounted = &seen.status.uncounted_terminated_pods.failed;
         assert_eq!((!uncounted.is_empty(), seen.target.is_some()), (counts, fails), "{code} {disrupted}");
         assert_eq!(seen.release.len(), 1);
     }
-    let failed = look(&job, &[exited(4, false)]).status;
+    let failed = plan_later(&job, &[exited(4, false)]).status;
     assert_eq!(conditions(&failed), "FailureTarget:PodFailurePolicy");
     let message = "Container main for pod n/a failed with exit code 4 matching FailJob rule at index 3";
     assert_eq!(&*failed.conditions[0].message, message);
@@ -135,7 +135,7 @@ fn the_first_rule_that_matches_decides_on_a_failed_pod() {
 fn at_most_500_pods_are_counted_in_one_step() {
     let job = started(json!({"completions": 900, "parallelism": 900}), &json!({}));
     let pods: Vec<Object> = (0..900).map(|at| pod(&format!("p{at:03}"), "Succeeded")).collect();
-    let first = look(&job, &pods);
+    let first = plan_later(&job, &pods);
     assert_eq!((first.release.len(), first.status.uncounted_terminated_pods.succeeded.len()), (500, 500));
     let status = concluded(&job, &pods, &[]);
     assert_eq!((status.succeeded, conditions(&status).contains("Complete:")), (500, false));
@@ -148,7 +148,7 @@ fn a_status_with_500_pods_is_counted_before_new_pods_are_added() {
     // The controller crashed after it wrote the first 500 pods. The others sort before them.
     let known: Vec<String> = (400..900).map(|at| format!("p{at:03}")).collect();
     let crashed = started(spec(), &json!({"uncountedTerminatedPods": {"succeeded": known}}));
-    let second = look(&crashed, &pods);
+    let second = plan_later(&crashed, &pods);
     assert_eq!(second.release, known);
     assert_eq!(uids(&second.status.uncounted_terminated_pods.succeeded), known);
     let counted = concluded(&crashed, &pods, &[]);

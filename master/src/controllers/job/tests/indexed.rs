@@ -24,12 +24,12 @@ fn failed(name: &str, index: u32, before: u32, code: i32) -> Object {
 fn each_index_has_one_pod_until_it_has_succeeded() {
     let job = indexed(&json!({}), &json!({"completedIndexes": "1", "succeeded": 1}));
     let pods = [indexed_pod("a", "Running", 0), indexed_pod("b", "Succeeded", 3)];
-    let seen = look(&job, &pods);
+    let seen = plan_later(&job, &pods);
     assert_eq!((seen.step.as_str(), &*seen.status.completed_indexes), ("create 2 4", "1,3"));
     assert_eq!((seen.status.succeeded, seen.release.join(" ").as_str()), (2, "b"));
     assert!(seen.status.uncounted_terminated_pods.succeeded.is_empty(), "an index is counted at once");
     // A second success of an index is not counted.
-    let again = look(&job, &[indexed_pod("a", "Succeeded", 1)]);
+    let again = plan_later(&job, &[indexed_pod("a", "Succeeded", 1)]);
     assert_eq!((again.status.succeeded, again.release.len()), (1, 1));
 }
 
@@ -43,7 +43,7 @@ fn pods_without_a_valid_index_or_with_the_same_are_removed() {
         pod("d", "Running"),
         indexed_pod("e", "Running", 1),
     ];
-    assert_eq!(look(&job, &pods).step, "remove b c d");
+    assert_eq!(plan_later(&job, &pods).step, "remove b c d");
 }
 
 #[test]
@@ -63,18 +63,18 @@ fn an_index_fails_above_its_own_limit() {
         indexed(&json!({"backoffLimitPerIndex": 1, "completions": 2, "backoffLimit": i32::MAX}), &json!({}));
     // The replacement takes the number of failures from the pod, which is counted afterwards.
     let first = [failed("a", 0, 0, 1), indexed_pod("b", "Running", 1)];
-    let early = look_at(5, &job, &first);
+    let early = plan_at(5, &job, &first);
     assert_eq!((early.step.as_str(), early.release.len(), early.requeue_after), ("", 0, Some(5)));
-    let seen = look(&job, &first);
+    let seen = plan_later(&job, &first);
     assert_eq!(
         (seen.step.as_str(), seen.release.len(), seen.status.failed_indexes.as_deref()),
         ("create 0(1+0)", 0, Some(""))
     );
     let replaced = [failed("a", 0, 0, 1), indexed_pod("b", "Running", 1), indexed_pod("c", "Running", 0)];
-    let seen = look(&job, &replaced);
+    let seen = plan_later(&job, &replaced);
     assert_eq!((seen.step.as_str(), seen.release.join(" ").as_str()), ("", "a"));
     let last = [failed("c", 0, 1, 1), indexed_pod("b", "Running", 1)];
-    let seen = look(&job, &last);
+    let seen = plan_later(&job, &last);
     assert_eq!((seen.step.as_str(), seen.release.join(" ").as_str()), ("", "c"));
     assert_eq!((seen.status.failed_indexes.as_deref(), seen.target), (Some("0"), None));
     let done = indexed(
@@ -90,7 +90,7 @@ fn an_index_fails_above_its_own_limit() {
 fn too_many_failed_indexes_end_the_job() {
     let spec = json!({"backoffLimitPerIndex": 0, "maxFailedIndexes": 1, "backoffLimit": i32::MAX});
     let job = indexed(&spec, &json!({"failedIndexes": "0"}));
-    let seen = look(&job, &[failed("a", 1, 0, 1), indexed_pod("b", "Running", 2)]);
+    let seen = plan_later(&job, &[failed("a", 1, 0, 1), indexed_pod("b", "Running", 2)]);
     assert_eq!((seen.step.as_str(), seen.target.as_deref()), ("delete b", Some("MaxFailedIndexesExceeded")));
 }
 
@@ -100,7 +100,7 @@ fn a_rule_fails_an_index_or_ignores_its_failure() {
     let rules = json!({"rules": [rule("FailIndex", 42), rule("Ignore", 7)]});
     let job =
         indexed(&json!({"backoffLimitPerIndex": 2, "podFailurePolicy": rules, "completions": 2}), &json!({}));
-    let seen = look(&job, &[failed("a", 0, 0, 42), failed("b", 1, 1, 7)]);
+    let seen = plan_later(&job, &[failed("a", 0, 0, 42), failed("b", 1, 1, 7)]);
     assert_eq!((seen.step.as_str(), seen.status.failed_indexes.as_deref()), ("create 1(1+1)", Some("0")));
     assert_eq!(seen.release.join(" "), "a");
 }
@@ -118,7 +118,7 @@ fn a_success_policy_ends_the_job_before_all_indexes_have_succeeded() {
     ] {
         let job = indexed(&policy(rule.clone()), &json!({"completedIndexes": completed}));
         let pods = [indexed_pod("a", "Running", 1)];
-        let seen = look(&job, &pods);
+        let seen = plan_later(&job, &pods);
         let expected = is_met.then_some("SuccessPolicy");
         assert_eq!(seen.target.as_deref(), expected, "{rule} {completed}");
         if is_met {

@@ -174,8 +174,8 @@ impl JobRunner {
         let changes: Vec<Change> = match &plan.step {
             Step::Nothing => Vec::new(),
             Step::Create(new) => new.iter().copied().map(Change::Create).collect(),
-            Step::Delete(pods) => deletions(pods, false),
-            Step::Remove(pods) => deletions(pods, true),
+            Step::DeleteCounted(pods) => deletions(pods, false),
+            Step::DeleteUncounted(pods) => deletions(pods, true),
         };
         let mut result = Ok(());
         for change in changes {
