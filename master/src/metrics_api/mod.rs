@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use apiserver::request::ListOptions;
 use apiserver::watch_cache::{Draft, Object, Scope, WatchCache};
 use apiserver::{Api, Catalog, Identity, Resource, Status, VERSION};
 use axum::Router;
@@ -24,7 +25,6 @@ use axum::routing::get;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::Request;
-use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
@@ -180,10 +180,8 @@ async fn node_metrics(
     let nodes: BTreeMap<String, ObjectMeta> =
         nodes.iter().filter(named).map(|node| (node.name().to_owned(), metadata(node))).collect();
     let windows = usage.windows(nodes.keys().cloned().collect(), identity(&request)).await;
-    let now = Timestamp::now();
-    let objects = nodes
-        .iter()
-        .filter_map(|(name, node)| Some(summary::node_metrics_object(node, windows.get(name)?, now)));
+    let objects =
+        nodes.iter().filter_map(|(name, node)| Some(summary::node_metrics_object(node, windows.get(name)?)));
     usage.answer(&resources::nodes(), objects, request).await
 }
 
@@ -195,12 +193,12 @@ async fn pod_metrics(
     let scope = names.get("namespace").cloned().map_or(Scope::All, Scope::Namespace);
     let is_named = |pod: &Object| names.get("name").is_none_or(|name| name == pod.name());
     let mut pods = usage.objects.list("pods", &scope).objects;
-    pods.retain(|pod| is_named(pod) && pod.field("status.phase") == Some("Running"));
+    // Only the nodes of the selected pods are queried. An invalid selector is reported with the answer.
+    let selected = ListOptions::parse(request.uri(), false).unwrap_or_default().labels;
+    pods.retain(|pod| is_named(pod) && selected.matches(pod) && pod.field("status.phase") == Some("Running"));
     let node = |pod: &Object| pod.field("spec.nodeName").unwrap_or_default().to_owned();
     let windows = usage.windows(pods.iter().map(node).collect(), identity(&request)).await;
-    let now = Timestamp::now();
-    let objects = pods
-        .iter()
-        .filter_map(|pod| summary::pod_metrics_object(&metadata(pod), windows.get(&node(pod))?, now));
+    let objects =
+        pods.iter().filter_map(|pod| summary::pod_metrics_object(&metadata(pod), windows.get(&node(pod))?));
     usage.answer(&resources::pods(), objects, request).await
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -71,7 +72,7 @@ where
         }
     };
     let (at, now) = answer(fetch()).await?;
-    Ok((at, Window { before, now, duration: at - since }))
+    Ok((at, Window { before, now, duration: at - since, end: Timestamp::now() }))
 }
 
 async fn answer(

@@ -78,21 +78,22 @@ pub struct Window {
     pub now: Arc<Counts>,
     /// Time between the samples.
     pub duration: Duration,
+    /// Time of the later sample.
+    pub end: Timestamp,
 }
 
-pub fn node_metrics_object(node: &ObjectMeta, window: &Window, at_end: Timestamp) -> Json {
+pub fn node_metrics_object(node: &ObjectMeta, window: &Window) -> Json {
     let usage = window.usage(Some(&window.before.node), &window.now.node);
-    window.object("NodeMetrics", node, at_end, ("usage", usage))
+    window.object("NodeMetrics", node, ("usage", usage))
 }
 
 /// The PodMetrics of a pod. `None` if no container is running.
-pub fn pod_metrics_object(pod: &ObjectMeta, window: &Window, at_end: Timestamp) -> Option<Json> {
+pub fn pod_metrics_object(pod: &ObjectMeta, window: &Window) -> Option<Json> {
     let before = window.before.containers(pod).unwrap_or_default();
     let usage = |now: &StatsEntry| window.usage(before.iter().find(|before| before.name == now.name), now);
     let containers = window.now.containers(pod)?.iter();
     let containers: Vec<_> = containers.map(|now| json!({"name": now.name, "usage": usage(now)})).collect();
-    (!containers.is_empty())
-        .then(|| window.object("PodMetrics", pod, at_end, ("containers", containers.into())))
+    (!containers.is_empty()).then(|| window.object("PodMetrics", pod, ("containers", containers.into())))
 }
 
 /// True if the Ready condition is Unknown, because the node sends no heartbeats.
@@ -120,8 +121,8 @@ impl Window {
         json!({"cpu": format!("{nanocores}n"), "memory": format!("{}Ki", now.memory.working_set_bytes / 1024)})
     }
 
-    fn object(&self, kind: &str, of: &ObjectMeta, at_end: Timestamp, own: (&str, Value)) -> Json {
-        let time = api::time::seconds(at_end);
+    fn object(&self, kind: &str, of: &ObjectMeta, own: (&str, Value)) -> Json {
+        let time = api::time::seconds(self.end);
         let mut metadata = json!({"name": of.name, "creationTimestamp": time});
         if !of.namespace.is_empty() {
             metadata["namespace"] = Value::from(&*of.namespace);

@@ -36,16 +36,16 @@ fn window() -> Window {
         part("", "boot", 103.0, 120),
         &[part("old", "later", 0.2, 9), part("same", "then", 2.0, 10), part("new", "later", 0.02, 3)],
     );
-    Window { before: Arc::new(before), now: Arc::new(now), duration: Duration::from_millis(2000) }
+    let end = Timestamp::from_second(1_000_000_000).unwrap();
+    Window { before: Arc::new(before), now: Arc::new(now), duration: Duration::from_millis(2000), end }
 }
 
 #[test]
 fn usage_is_the_difference_between_two_samples() {
-    let at = Timestamp::from_second(1_000_000_000).unwrap();
-    let node = node_metrics_object(&metadata("n"), &window(), at);
+    let node = node_metrics_object(&metadata("n"), &window());
     assert_eq!(node["usage"], json!({"cpu": "1500000000n", "memory": "122880Ki"}));
     assert_eq!((&node["timestamp"], &node["window"]), (&json!("2001-09-09T01:46:40Z"), &json!("2.000s")));
-    let pod = pod_metrics_object(&metadata("p"), &window(), at).unwrap();
+    let pod = pod_metrics_object(&metadata("p"), &window()).unwrap();
     assert_eq!(pod["metadata"]["labels"], json!({"app": "x"}));
     assert_eq!(pod["metadata"].get("uid"), None, "it is no object of the store");
     let of =
@@ -57,7 +57,7 @@ fn usage_is_the_difference_between_two_samples() {
         of("new", "10000000n", "3072Ki"),
     ]);
     assert_eq!(pod["containers"], expected);
-    assert_eq!(pod_metrics_object(&metadata("q"), &window(), at), None);
+    assert_eq!(pod_metrics_object(&metadata("q"), &window()), None);
 }
 
 #[test]
@@ -111,8 +111,8 @@ fn null_values_of_a_stock_kubelet_are_zero() {
         "pods": [{"podRef": {"name": "p", "namespace": "shop"}, "containers": null}],
     });
     let counts: Arc<Counts> = Arc::new(serde_json::from_value(result).unwrap());
-    let window = Window { before: counts.clone(), now: counts, duration: Duration::from_secs(1) };
-    let node = node_metrics_object(&metadata("n"), &window, Timestamp::UNIX_EPOCH);
+    let window = Window { before: counts.clone(), now: counts, ..window() };
+    let node = node_metrics_object(&metadata("n"), &window);
     assert_eq!(node["usage"], json!({"cpu": "0n", "memory": "0Ki"}));
-    assert_eq!(pod_metrics_object(&metadata("p"), &window, Timestamp::UNIX_EPOCH), None);
+    assert_eq!(pod_metrics_object(&metadata("p"), &window), None);
 }
