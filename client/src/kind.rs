@@ -58,6 +58,11 @@ impl Kind {
     pub const JOB: Self = Self::of("batch", "Job", "jobs", true);
     /// The kind `CronJob`.
     pub const CRON_JOB: Self = Self::of("batch", "CronJob", "cronjobs", true);
+    /// The kind `HorizontalPodAutoscaler`.
+    pub const HORIZONTAL_POD_AUTOSCALER: Self =
+        Self::in_version("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers");
+    /// The kind `PodMetrics`: the resource usage of pods.
+    pub const POD_METRICS: Self = Self::in_version("metrics.k8s.io", "v1beta1", "PodMetrics", "pods");
     /// The kind `Lease`.
     pub const LEASE: Self = Self::of("coordination.k8s.io", "Lease", "leases", true);
     /// The kind `CertificateSigningRequest`.
@@ -81,6 +86,22 @@ impl Kind {
             kind: Cow::Borrowed(kind),
             plural: Cow::Borrowed(plural),
             namespaced,
+        }
+    }
+
+    /// Creates a namespaced kind in another version than `v1`.
+    const fn in_version(
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+        plural: &'static str,
+    ) -> Self {
+        Self {
+            group: Cow::Borrowed(group),
+            version: Cow::Borrowed(version),
+            kind: Cow::Borrowed(kind),
+            plural: Cow::Borrowed(plural),
+            namespaced: true,
         }
     }
 

@@ -50,6 +50,7 @@ impl Master {
             "-cronjob-controller",
             "-daemonset-controller",
             "-deployment-controller",
+            "-horizontal-pod-autoscaler-controller",
             "-job-controller",
             "-replicaset-controller",
             "-replicationcontroller-controller",

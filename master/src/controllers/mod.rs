@@ -15,6 +15,7 @@ mod event_recorder;
 mod event_ttl;
 mod fields;
 mod garbage_collector;
+mod horizontal_pod_autoscaler;
 mod informers;
 mod job;
 mod leader_election;
@@ -258,6 +259,13 @@ const CONTROLLERS: &[Row] = &[
         let account = of.account(deployment::NAME);
         Some(Arc::new(deployment::DeploymentController::new(account, of.informers())))
     }),
+    row(horizontal_pod_autoscaler::NAME, |of| {
+        let account = of.account(horizontal_pod_autoscaler::ACCOUNT);
+        Some(Arc::new(horizontal_pod_autoscaler::HorizontalPodAutoscalerController::new(
+            account,
+            of.informers(),
+        )))
+    }),
     row(stateful_set::NAME, |of| {
         let account = of.account(stateful_set::NAME);
         Some(Arc::new(stateful_set::StatefulSetController::new(account, of.informers())))
@@ -277,6 +285,7 @@ const WORKLOADS: &[(&str, &str)] = &[
     ("cronjobs.batch", cron_job::NAME),
     ("daemonsets.apps", daemon_set::NAME),
     ("deployments.apps", deployment::NAME),
+    ("horizontalpodautoscalers.autoscaling", horizontal_pod_autoscaler::NAME),
     ("jobs.batch", job::NAME),
     ("replicasets.apps", REPLICA_SET.name),
     ("replicationcontrollers", REPLICATION_CONTROLLER.name),

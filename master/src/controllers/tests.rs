@@ -1,6 +1,7 @@
 //! Controllers over an in-process API, observed through their client.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod autoscaling;
 mod jobs;
 mod nodes;
 
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use apiserver::admission::Admission;
 use apiserver::registry::Registry;
 use apiserver::storage::{Limits, Memory};
-use apiserver::{Api, Catalog, Version, kinds};
+use apiserver::{Api, Catalog, Version, crd, kinds};
 use client::{Propagation, Scope, Typed};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -20,17 +21,23 @@ use super::*;
 /// Timeout, sufficient on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A client of a server with these controllers.
-async fn running(which: Controllers) -> Client {
-    running_with(which, Vec::new()).await
-}
-
-/// A client of a server with these controllers and admission plugins.
-async fn running_with(which: Controllers, admission: Vec<Arc<dyn Admission>>) -> Client {
+/// The API over an empty store, with these admission plugins.
+async fn api(admission: Vec<Arc<dyn Admission>>) -> axum::Router {
     let version = Version { major: "1", minor: "36", git_version: "test" };
     let registry =
         Registry::open(Arc::new(Memory::new(Limits::default())), Catalog::new(kinds::all())).await.unwrap();
-    let client = Client::in_process(Api::writable(registry, admission, version).router());
+    crd::start(&registry).await.unwrap();
+    Api::writable(registry, admission, version).router()
+}
+
+/// A client of a server with these controllers.
+async fn running(which: Controllers) -> Client {
+    running_on(api(Vec::new()).await, which)
+}
+
+/// Runs these controllers on a server. Returns a client.
+fn running_on(api: axum::Router, which: Controllers) -> Client {
+    let client = Client::in_process(api);
     tokio::spawn(run(
         client.clone(),
         which,

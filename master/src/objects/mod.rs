@@ -4,6 +4,7 @@
 //! maps and times may also be null, because API servers written in Go send them so. A component that keeps many objects
 //! in memory declares a smaller root struct of its own from the parts here.
 
+pub mod autoscaling;
 pub mod certificates;
 pub mod controller_revision;
 pub mod coordination;

@@ -92,7 +92,8 @@ impl ReplicaSetStatus {
     }
 }
 
-fn condition_json(condition: &Condition) -> Value {
+/// Returns a condition as JSON.
+pub(super) fn condition_json(condition: &Condition) -> Value {
     let mut json = json!({"type": condition.r#type, "status": condition.status});
     if let Some(time) = condition.last_transition_time {
         json["lastTransitionTime"] = seconds(time).into();

@@ -31,6 +31,7 @@ mod quotas;
 mod services;
 mod volume_claims;
 mod watching;
+mod workload_autoscaling;
 mod workload_daemonsets;
 mod workload_jobs;
 mod workload_plans;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use client::{Client, Error};
-use serde::Deserialize;
 
 use crate::controllers::informers::SharedInformers;
 use crate::controllers::object::Object;
-use crate::objects::{ObjectMeta, OwnerReference};
+use crate::objects::OwnerReference;
+use crate::objects::autoscaling::Scale;
 
 /// The kind that manages ReplicaSets.
 const DEPLOYMENT: &str = "Deployment";
@@ -41,20 +41,6 @@ pub async fn expected_pods(
     Ok(Ok(by_controller.values().sum()))
 }
 
-/// An object with a number of replicas: a workload, or the scale of a workload.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Scale {
-    metadata: ObjectMeta,
-    spec: ScaleSpec,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ScaleSpec {
-    replicas: i64,
-}
-
 /// Returns the controller that sets the replica count, as UID and replicas.
 async fn scalable_owner(
     client: &Client,
@@ -73,7 +59,8 @@ async fn scalable_owner(
     }
 }
 
-/// Gets an owner or its scale. Returns `None` if it does not exist, has another UID, or has no scale.
+/// Gets an owner or its scale. Both have the replicas in the same field. Returns `None` if it does not exist, has
+/// another UID, or has no scale.
 async fn get(
     client: &Client,
     informers: &SharedInformers,

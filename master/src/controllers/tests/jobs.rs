@@ -57,7 +57,7 @@ impl Policy {
 async fn cluster(names: &[&str], policy: Option<Arc<Policy>>) -> Client {
     let names = names.iter().chain(&[garbage_collector::NAME]).map(|name| (*name).to_owned()).collect();
     let admission = policy.into_iter().map(|policy| policy as Arc<dyn Admission>).collect();
-    let client = running_with(Controllers::Only(names), admission).await;
+    let client = running_on(api(admission).await, Controllers::Only(names));
     namespace(&client, "shop").await;
     client
 }

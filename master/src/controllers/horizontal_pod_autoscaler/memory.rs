@@ -1,0 +1,109 @@
+//! What the controller remembers of autoscalers between synchronizations.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::behavior::History;
+use super::status::Event;
+
+/// Pause until the same warning is recorded again. A target without metrics would otherwise cause an event every 15
+/// seconds. Stock event recorders count repetitions, and drop most of them after 25.
+const REPEAT_WARNINGS_AFTER: Duration = Duration::from_secs(300);
+
+/// The autoscalers by their key, `namespace/name`. An entry exists as long as its autoscaler.
+#[derive(Debug, Default)]
+pub struct Memories(Mutex<HashMap<String, Memory>>);
+
+/// The memory of one autoscaler.
+#[derive(Debug)]
+struct Memory {
+    /// UID of the autoscaler.
+    uid: Box<str>,
+    /// `None` until the scale of the target was read once.
+    history: Option<History>,
+    /// The names of the pods that it scales.
+    pods: BTreeSet<Box<str>>,
+    /// The last warnings by reason, with their time.
+    warnings: HashMap<&'static str, (String, Instant)>,
+}
+
+impl Memories {
+    /// Starts the memory of an autoscaler, if there is none.
+    pub fn start(&self, key: &str, uid: &str) {
+        let mut memories = self.lock();
+        if memories.get(key).is_none_or(|memory| *memory.uid != *uid) {
+            let memory =
+                Memory { uid: uid.into(), history: None, pods: BTreeSet::new(), warnings: HashMap::new() };
+            memories.insert(key.to_owned(), memory);
+        }
+    }
+
+    /// Forgets an autoscaler that no longer exists.
+    pub fn forget(&self, key: &str) {
+        self.lock().remove(key);
+    }
+
+    /// Calls a function with the history of an autoscaler, which starts with the current replicas. Returns `None` if
+    /// the autoscaler was deleted meanwhile.
+    pub fn with_history<T>(
+        &self,
+        key: &str,
+        (current, now): (i64, Instant),
+        call: impl FnOnce(&mut History) -> T,
+    ) -> Option<T> {
+        let mut memories = self.lock();
+        let memory = memories.get_mut(key)?;
+        Some(call(memory.history.get_or_insert_with(|| History::new(current, now))))
+    }
+
+    /// Records the pods of an autoscaler. Returns the keys of all autoscalers in its namespace that scale one of them,
+    /// if there is another one.
+    pub fn set_pods(&self, key: &str, pods: BTreeSet<Box<str>>) -> Option<Vec<String>> {
+        let mut memories = self.lock();
+        let namespace = namespace(key);
+        let shares = |(other, memory): &(&String, &Memory)| {
+            *other != key && self::namespace(other) == namespace && !memory.pods.is_disjoint(&pods)
+        };
+        let mut others: Vec<String> =
+            memories.iter().filter(shares).map(|(other, _)| other.clone()).collect();
+        if let Some(memory) = memories.get_mut(key) {
+            memory.pods = pods;
+        }
+        if others.is_empty() {
+            return None;
+        }
+        others.push(key.to_owned());
+        others.sort();
+        Some(others)
+    }
+
+    /// Returns the events to record: warnings are omitted while they repeat. All events of an autoscaler without a
+    /// memory are recorded.
+    pub fn unrepeated(&self, key: &str, events: Vec<Event>, now: Instant) -> Vec<Event> {
+        let mut memories = self.lock();
+        let Some(memory) = memories.get_mut(key) else { return events };
+        let is_new = |event: &Event| {
+            if !event.is_warning {
+                return true;
+            }
+            let known = memory.warnings.get(event.reason);
+            let repeats = known.is_some_and(|(message, at)| {
+                *message == event.message && now.saturating_duration_since(*at) < REPEAT_WARNINGS_AFTER
+            });
+            if !repeats {
+                memory.warnings.insert(event.reason, (event.message.clone(), now));
+            }
+            !repeats
+        };
+        events.into_iter().filter(is_new).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Memory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn namespace(key: &str) -> &str {
+    key.split_once('/').map_or("", |(namespace, _)| namespace)
+}
