@@ -110,8 +110,8 @@ fn run(seed: u64) -> Result<(), String> {
         let window = behavior.as_ref().and_then(|behavior| behavior.scale_down.as_ref());
         let window = window.and_then(|rules| rules.stabilization_window_seconds).unwrap_or(300);
         let window = Duration::from_secs(u64::try_from(window).unwrap());
-        let recent = recommendations.iter().filter(|(at, _)| now.duration_since(*at) < window || *at == now);
-        let highest = recent.map(|(_, replicas)| *replicas).max().unwrap();
+        let recent = recommendations.iter().filter(|(at, _)| now.duration_since(*at) < window);
+        let highest = recent.map(|(_, replicas)| *replicas).fold(desired, i64::max);
         if to < current && to < highest.min(MAX) {
             return Err(format!("scales down from {current} to {to} although {highest} were recommended"));
         }
