@@ -1,8 +1,8 @@
 //! Plans the next step of a CronJob: which Job to start, which to delete, and the status. Pure.
 //!
 //! The name of a Job contains its scheduled minute, and the Job has that time as annotation. Thus a crash between any
-//! two writes, and a clock that jumps, start no Job twice. The exception is a Job that `ttlSecondsAfterFinished` deletes
-//! between a crash and the next reconcile.
+//! two writes, and a clock that jumps, start no Job twice. The exception is a Job that `ttlSecondsAfterFinished`
+//! deletes between a crash and the next reconcile.
 
 use std::time::Duration;
 

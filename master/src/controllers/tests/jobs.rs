@@ -1,24 +1,22 @@
 //! Jobs whose pods lose their owner or labels, and policies that deny what the Job and the CronJob controller do.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use apiserver::admission::{AdmissionRequest, Operation};
 use apiserver::status::Status;
 use async_trait::async_trait;
 use http::StatusCode;
+use tokio::sync::watch;
 
 use super::*;
 use crate::controllers::fields::JOB_TRACKING;
 
-/// Time in which an idle controller handles an event.
-const QUIET: Duration = Duration::from_millis(500);
-
 /// A policy that denies that pods lose the finalizer of Jobs, and that Jobs are deleted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Policy {
     is_off: AtomicBool,
     /// Number of requests that it has denied.
-    denied: AtomicUsize,
+    denied: watch::Sender<usize>,
 }
 
 fn has_finalizer(pod: &Json) -> bool {
@@ -37,19 +35,19 @@ impl Admission for Policy {
         if self.is_off.load(Ordering::SeqCst) || !(is_release || is_deletion) {
             return Ok(());
         }
-        self.denied.fetch_add(1, Ordering::SeqCst);
+        self.denied.send_modify(|denied| *denied += 1);
         Err(Status::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", "denied by a policy"))
     }
 }
 
 impl Policy {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { is_off: AtomicBool::new(false), denied: watch::Sender::new(0) })
+    }
+
     async fn until_denied(&self, times: usize) {
-        let wait = async {
-            while self.denied.load(Ordering::SeqCst) < times {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(DEADLINE, wait).await.unwrap();
+        let mut denied = self.denied.subscribe();
+        tokio::time::timeout(DEADLINE, denied.wait_for(|denied| *denied >= times)).await.unwrap().unwrap();
     }
 }
 
@@ -110,7 +108,7 @@ async fn until_counted(client: &Client, job: &str, field: &str, count: i64) {
 
 #[tokio::test]
 async fn a_pod_is_not_counted_while_a_policy_denies_that_it_loses_its_finalizer() {
-    let policy = Arc::new(Policy::default());
+    let policy = Policy::new();
     let client = cluster(&[job::NAME], Some(policy.clone())).await;
     job(&client, "pi", json!({"completions": 2, "parallelism": 1})).await;
     let first = pods(&client, "Pending", 1).await.remove(0);
@@ -169,17 +167,29 @@ async fn fail_job(client: &Client, name: &str) {
 }
 
 /// Creates a pod with this label and these finalizers, and without an owner.
-async fn orphan(client: &Client, name: &str, finalizers: &[&str]) {
+async fn orphan(client: &Client, name: &str, app: &str, finalizers: &[&str]) {
     let pod = json!({"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": "a"}, "finalizers": finalizers},
+        "metadata": {"name": name, "labels": {"app": app}, "finalizers": finalizers},
         "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
     client.create(&Kind::POD, "shop", pod).await.unwrap();
+}
+
+/// Waits until the controller caches all Jobs before: it then creates the pod of a later one.
+async fn until_jobs_are_cached(client: &Client) {
+    job(client, "later", json!({})).await;
+    pods(client, "Pending", 1).await;
+}
+
+/// Waits until the controller has checked all orphans before: it then releases a later one that no Job selects.
+async fn until_orphans_are_checked(client: &Client) {
+    orphan(client, "later", "none", &[JOB_TRACKING]).await;
+    until_released(client, "later").await;
 }
 
 #[tokio::test]
 async fn an_ended_orphan_is_adopted_and_counted() {
     let client = cluster(&[job::NAME], None).await;
-    orphan(&client, "o", &[]).await;
+    orphan(&client, "o", "a", &[]).await;
     set_phase(&client, "o", "Succeeded").await;
     let selector = json!({"matchLabels": {"app": "a"}});
     job(
@@ -200,11 +210,10 @@ async fn an_orphan_is_released_when_no_job_adopts_it_any_more() {
     // Another controller manages the Job, so it adopts no pods here.
     let spec = json!({"manualSelector": true, "selector": selector, "managedBy": "example.com/other"});
     job(&client, "a", spec).await;
-    // The controller must know the Job before the pods.
-    tokio::time::sleep(QUIET).await;
-    orphan(&client, "kept", &[JOB_TRACKING]).await;
-    orphan(&client, "deleted", &[JOB_TRACKING, "example.com/hold"]).await;
-    tokio::time::sleep(QUIET).await;
+    until_jobs_are_cached(&client).await;
+    orphan(&client, "kept", "a", &[JOB_TRACKING]).await;
+    orphan(&client, "deleted", "a", &[JOB_TRACKING, "example.com/hold"]).await;
+    until_orphans_are_checked(&client).await;
     for pod in ["kept", "deleted"] {
         assert!(
             has_finalizer(&client.get(&Kind::POD, "shop", pod).await.unwrap()),
@@ -227,9 +236,9 @@ async fn an_orphan_is_released_when_the_job_that_selects_it_finishes() {
         json!({"manualSelector": true, "selector": selector, "managedBy": "example.com/other"}),
     )
     .await;
-    tokio::time::sleep(QUIET).await;
-    orphan(&client, "o", &[JOB_TRACKING]).await;
-    tokio::time::sleep(QUIET).await;
+    until_jobs_are_cached(&client).await;
+    orphan(&client, "o", "a", &[JOB_TRACKING]).await;
+    until_orphans_are_checked(&client).await;
     assert!(has_finalizer(&client.get(&Kind::POD, "shop", "o").await.unwrap()), "the pod is released early");
     fail_job(&client, "a").await;
     until_released(&client, "o").await;
@@ -237,7 +246,7 @@ async fn an_orphan_is_released_when_the_job_that_selects_it_finishes() {
 
 #[tokio::test]
 async fn a_cron_job_starts_a_job_although_a_policy_denies_that_an_old_one_is_deleted() {
-    let policy = Arc::new(Policy::default());
+    let policy = Policy::new();
     let client = cluster(&[cron_job::NAME], Some(policy.clone())).await;
     let template = json!({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
     let spec = json!({"schedule": "@every 1s", "suspend": true, "failedJobsHistoryLimit": 0, "jobTemplate": template});
