@@ -1,4 +1,4 @@
-//! What the controller remembers of autoscalers between synchronizations.
+//! The state of each autoscaler between synchronizations: recommendations, changes and recorded warnings.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,8 +24,8 @@ struct Memory {
     history: Option<History>,
     /// The names of the pods that it scales.
     pods: BTreeSet<Box<str>>,
-    /// The last warnings by reason, with their time.
-    warnings: HashMap<&'static str, (String, Instant)>,
+    /// Reason and message of the warnings that were recorded within [`REPEAT_WARNINGS_AFTER`].
+    warnings: HashMap<(&'static str, String), Instant>,
 }
 
 impl Memories {
@@ -78,23 +78,22 @@ impl Memories {
         Some(others)
     }
 
-    /// Returns the events to record: warnings are omitted while they repeat. All events of an autoscaler without a
-    /// memory are recorded.
-    pub fn unrepeated(&self, key: &str, events: Vec<Event>, now: Instant) -> Vec<Event> {
+    /// Returns the events without warnings that were recorded within [`REPEAT_WARNINGS_AFTER`]. An autoscaler without an
+    /// entry has all its events recorded.
+    pub fn without_repeated_warnings(&self, key: &str, events: Vec<Event>, now: Instant) -> Vec<Event> {
         let mut memories = self.lock();
         let Some(memory) = memories.get_mut(key) else { return events };
+        memory.warnings.retain(|_, at| now.saturating_duration_since(*at) < REPEAT_WARNINGS_AFTER);
         let is_new = |event: &Event| {
             if !event.is_warning {
                 return true;
             }
-            let known = memory.warnings.get(event.reason);
-            let repeats = known.is_some_and(|(message, at)| {
-                *message == event.message && now.saturating_duration_since(*at) < REPEAT_WARNINGS_AFTER
-            });
-            if !repeats {
-                memory.warnings.insert(event.reason, (event.message.clone(), now));
+            let warning = (event.reason, event.message.clone());
+            let is_known = memory.warnings.contains_key(&warning);
+            if !is_known {
+                memory.warnings.insert(warning, now);
             }
-            !repeats
+            !is_known
         };
         events.into_iter().filter(is_new).collect()
     }
@@ -106,4 +105,28 @@ impl Memories {
 
 fn namespace(key: &str) -> &str {
     key.split_once('/').map_or("", |(namespace, _)| namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_warnings_with_one_reason_are_recorded_once_in_five_minutes() {
+        let memories = Memories::default();
+        memories.start("shop/web", "u");
+        let warning = |message: &str| Event {
+            is_warning: true,
+            reason: "FailedGetPodsMetric",
+            message: message.to_owned(),
+        };
+        let events = || vec![warning("a"), warning("b")];
+        let now = Instant::now();
+        assert_eq!(memories.without_repeated_warnings("shop/web", events(), now).len(), 2);
+        assert_eq!(memories.without_repeated_warnings("shop/web", events(), now).len(), 0);
+        assert_eq!(
+            memories.without_repeated_warnings("shop/web", events(), now + REPEAT_WARNINGS_AFTER).len(),
+            2
+        );
+    }
 }

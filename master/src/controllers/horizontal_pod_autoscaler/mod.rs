@@ -79,14 +79,14 @@ impl HorizontalPodAutoscalerController {
         report.scale_is_known();
         let current = target.scale.spec.replicas;
         let start = (current, Instant::now());
-        // The replicas at the beginning count as a recommendation.
+        // The current replicas are the first recommendation, so that a restart does not scale down at once.
         let is_known = self.memories.with_history(key, start, |_| ()).is_some();
         let plan = match plan::without_metrics(scaler, current) {
             Some(plan) => Some(plan),
             None if is_known => self.plan_by_metrics(live, &target).await,
             None => None,
         };
-        // The autoscaler was deleted meanwhile.
+        // `None`: the autoscaler was deleted during this synchronization.
         let Some(plan) = plan else { return report };
         let decision = plan.decision.clone();
         report.add(plan, current);
@@ -171,13 +171,29 @@ impl Controller for HorizontalPodAutoscalerController {
         }
         match (&change.before, &change.now) {
             (None, Some(new)) => queue.add(&new.key()),
-            // Edits wait for the next synchronization, like every write of the status.
+            // The next periodic synchronization reads an update, by a user or by this controller.
             (Some(_), Some(_)) | (None, None) => {}
             (Some(gone), None) => self.memories.forget(&gone.key()),
         }
     }
 
     async fn reconcile(&self, key: &str, _: &WorkQueue) -> Result<Action, Error> {
+        match self.sync(key).await {
+            Ok(action) => Ok(action),
+            // Another client changed the autoscaler. The next synchronization writes its status.
+            Err(error) if error.is_conflict() => Ok(Action::RequeueAfter(SYNC_PERIOD)),
+            // Samples that are closer than the period would not be independent, so there is no backoff, as in stock.
+            Err(error) => {
+                let error = error.full_message();
+                tracing::warn!(controller = NAME, key, error, "cannot synchronize an autoscaler; retrying");
+                Ok(Action::RequeueAfter(SYNC_PERIOD))
+            }
+        }
+    }
+}
+
+impl HorizontalPodAutoscalerController {
+    async fn sync(&self, key: &str) -> Result<Action, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
         let Some(json) = self.client.find(&Kind::HORIZONTAL_POD_AUTOSCALER, namespace, name).await? else {
             self.memories.forget(key);
@@ -187,14 +203,10 @@ impl Controller for HorizontalPodAutoscalerController {
             serde::Deserialize::deserialize(&json).map_err(|source| unreadable(&self.client, source))?;
         let live = Live { key, namespace, scaler: &scaler, json: &json };
         let Report { status, events, .. } = self.synchronize(&live).await;
-        for event in self.memories.unrepeated(key, events, Instant::now()) {
+        for event in self.memories.without_repeated_warnings(key, events, Instant::now()) {
             self.record(&live, &event).await;
         }
-        match self.update_status(&live, &status).await {
-            // The autoscaler was edited meanwhile. The next synchronization writes its status.
-            Err(error) if error.is_conflict() => {}
-            updated => updated?,
-        }
+        self.update_status(&live, &status).await?;
         Ok(Action::RequeueAfter(SYNC_PERIOD))
     }
 }

@@ -14,7 +14,7 @@ use crate::objects::autoscaling::{HorizontalPodAutoscaler, ScalingRules};
 /// What to do with the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The metrics say nothing. The replicas stay, and so does `status.desiredReplicas`.
+    /// No metric could be evaluated. The scale and `status.desiredReplicas` do not change.
     Unknown,
     Keep,
     Rescale {
@@ -111,7 +111,7 @@ pub fn by_metrics(input: &Input<'_>, history: &mut History) -> Plan {
             best = Some(proposal);
         }
     }
-    // A metric without a value might demand more, so the others do not scale down.
+    // A metric that failed might require more replicas. The others may scale up, but not down.
     let usable = best.filter(|best| failures.is_empty() || best.replicas >= current);
     let Some(best) = usable else {
         let first = failures.first();

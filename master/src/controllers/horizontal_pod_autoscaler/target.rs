@@ -39,6 +39,13 @@ pub async fn find(
             other => message(&other),
         }
     })?;
+    // The permissions of an autoscaler's author end at its namespace.
+    if !kind.namespaced {
+        return Err(format!(
+            "{} is cluster-scoped: an autoscaler scales only objects of its namespace",
+            kind.kind
+        ));
+    }
     let path = format!("{}/scale", kind.path(namespace, &reference.name));
     let json: Json = client.request(Method::GET, &path, None).await.map_err(|error| message(&error))?;
     let scale = Scale::deserialize(&json).map_err(|error| format!("the scale cannot be read: {error}"))?;

@@ -1,6 +1,6 @@
 //! The PV controller: binds claims and volumes, provisions `local-path` volumes, and reclaims released ones.
 //!
-//! Claims and volumes are reconciled one after the other; only requests to kubelets run beside them. A reconciliation
+//! A lock serializes reconciliations. A worker releases it before it sends a request to a kubelet. A reconciliation
 //! reads the claim or volume from the API server, and candidates from the informers. A candidate that is outdated causes
 //! a retry.
 
@@ -38,7 +38,7 @@ const COMPONENT: &str = "persistentvolume-controller";
 const CACHE_DELAY: Duration = Duration::from_millis(100);
 /// Pause while volumes, claims or classes are not watched. A plan from an old cache could bind another volume.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
-/// Number of concurrent reconciliations. All but one of them wait for a kubelet.
+/// Number of workers. One of them binds at a time; the others wait for the lock or for a kubelet.
 const WORKERS: usize = 10;
 /// The namespace with the record that the storage class was created.
 const SYSTEM: &str = "kube-system";
@@ -54,7 +54,7 @@ pub struct PersistentVolumeController {
     informers: SharedInformers,
     /// The last event of each object by UID. A failure that repeats is reported once.
     reported: Mutex<HashMap<Box<str>, Notice>>,
-    /// Held by the reconciliation that binds.
+    /// Serializes reconciliations, except their requests to kubelets.
     binding: tokio::sync::Mutex<()>,
 }
 

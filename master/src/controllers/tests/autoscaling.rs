@@ -196,6 +196,14 @@ async fn failures_are_conditions_and_events() {
     let message = "no matches for kind \"Unknown\" in group \"example.com\"".to_owned();
     assert_eq!(bed.events("unknown").await, [("FailedGetScale".to_owned(), message)]);
 
+    // The permissions of an autoscaler's author end at its namespace.
+    let cluster_scoped = Kind::of("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", false);
+    bed.scaler(&cluster_scoped, "admin").await;
+    bed.has_reason("admin", "AbleToScale", "FailedGetScale").await;
+    let message =
+        "ClusterRole is cluster-scoped: an autoscaler scales only objects of its namespace".to_owned();
+    assert_eq!(bed.events("admin").await, [("FailedGetScale".to_owned(), message)]);
+
     // There is no metrics API.
     bed.workload(&Kind::REPLICA_SET, "blind", 2).await;
     bed.scaler(&Kind::REPLICA_SET, "blind").await;
