@@ -51,7 +51,7 @@ async fn anonymous_user_can_read_only_health_and_version() {
     let jane = Identity::authenticated("jane", ["dev".to_owned()]);
     let check = async |path: &str, anonymous: u16, known: u16, master: u16| {
         let router = healthy();
-        assert_eq!(send_request(&router, None, "GET", path).await.0, anonymous, "nobody {path}");
+        assert_eq!(send_request(&router, None, "GET", path).await.0, anonymous, "anonymous {path}");
         assert_eq!(
             send_request(&router, Some(Identity::anonymous()), "GET", path).await.0,
             anonymous,

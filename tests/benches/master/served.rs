@@ -7,7 +7,7 @@ use http::Method;
 use crate::client::Way;
 
 /// Maximum number of request kinds that the text lists. It lists the most frequent ones.
-const TOLD: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// Number of answered requests, by kind.
 pub struct Served(BTreeMap<String, f64>);
@@ -38,7 +38,7 @@ impl Served {
         };
         let mut each: Vec<(String, f64)> = self.0.iter().map(of).collect();
         each.sort_by(|one, other| other.1.total_cmp(&one.1));
-        let rates = each.iter().take(TOLD).map(|(what, rate)| format!("{what} {rate:.1}"));
+        let rates = each.iter().take(MAX_LISTED).map(|(what, rate)| format!("{what} {rate:.1}"));
         (each.iter().map(|(_, rate)| rate).sum(), rates.collect::<Vec<_>>().join(", "))
     }
 }

@@ -399,7 +399,7 @@ async fn controllers_without_permission_or_server_report_the_remedy() {
     master.start().await;
     let joe = master.data_dir().join("joe.kubeconfig");
     std::fs::write(&joe, master.verb(&["kubeconfig", "--user", "joe"]).await.stdout).unwrap();
-    let unreachable = master.data_dir().join("nobody.kubeconfig");
+    let unreachable = master.data_dir().join("unreachable.kubeconfig");
     let text = std::fs::read_to_string(&joe).unwrap();
     std::fs::write(&unreachable, text.replace(&format!(":{}", master.port), ":1")).unwrap();
     for (kubeconfig, words) in

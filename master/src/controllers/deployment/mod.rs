@@ -21,7 +21,6 @@ use super::informers::{Change, SharedInformers};
 use super::object::{Object, unreadable};
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
-use super::workloads::claim::Owner;
 use super::workloads::expectations::CONFIRM_AFTER;
 use super::workloads::own_writes::OwnWrites;
 use super::workloads::owners::{enqueue_adopters, enqueue_owners, is_of_kind};
@@ -88,17 +87,9 @@ impl DeploymentController {
         live: &Live<'_>,
         sets: &[Arc<Object>],
     ) -> Result<Option<Vec<Arc<Object>>>, Error> {
-        let metadata = &live.deployment.metadata;
-        let selector = &live.deployment.spec.selector;
-        let owner = Owner { uid: &metadata.uid, is_terminating: metadata.is_terminating(), selector };
-        let claimant = Claimant {
-            kind: &Kind::DEPLOYMENT,
-            namespace: live.namespace,
-            name: &metadata.name,
-            owner,
-            only_active: false,
-            finalizer: None,
-        };
+        let Deployment { metadata, spec, .. } = live.deployment;
+        let kind = Kind::DEPLOYMENT;
+        let claimant = Claimant::of(&kind, metadata, &spec.selector);
         Ok(claim_all(&self.client, &claimant, &Kind::REPLICA_SET, sets).await?.settled())
     }
 

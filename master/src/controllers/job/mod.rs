@@ -110,7 +110,7 @@ impl JobController {
         self.backoffs().remove(uid);
     }
 
-    /// Keeps the failures of a Job, unless the Job was deleted meanwhile: its entry would stay for ever.
+    /// Keeps the failures of a Job, unless the Job was deleted meanwhile. Its entry would otherwise leak.
     fn remember(&self, live: &Live<'_>, backoff: Backoff) {
         let metadata = &live.job.metadata;
         self.backoffs().insert(metadata.uid.clone(), backoff);
@@ -198,9 +198,7 @@ impl JobController {
             self.pods.claim(owner, &cached).await?.into_iter().cloned().collect()
         };
         let known: HashSet<&str> = own.iter().map(|pod| &*pod.uid).collect();
-        let PodOwner { uid, is_terminating, selector, .. } = *owner;
-        let claimant = Owner { uid, is_terminating, selector };
-        if cached.iter().any(|pod| adopts(claimant, pod) && !known.contains(&*pod.uid)) {
+        if cached.iter().any(|pod| adopts(owner.owner(), pod) && !known.contains(&*pod.uid)) {
             return Ok(None);
         }
         if uncounted.is_subset(&known) {

@@ -23,7 +23,7 @@ use super::informers::{Change, SharedInformers};
 use super::object::{Object, unreadable};
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
-use super::workloads::claim::{Owner, release};
+use super::workloads::claim::release;
 use super::workloads::expectations::CONFIRM_AFTER;
 use super::workloads::history::{HASH_LABEL, Revision};
 use super::workloads::own_writes::OwnWrites;
@@ -99,15 +99,8 @@ impl StatefulSetController {
             let patch = release(&pod.uid, uid);
             patch_owners(&self.client, &Kind::POD, live.namespace, &pod.name, patch).await?;
         }
-        let owner = Owner { uid, is_terminating, selector: &live.set.spec.selector };
-        let claimant = Claimant {
-            kind: &Kind::STATEFUL_SET,
-            namespace: live.namespace,
-            name: &metadata.name,
-            owner,
-            only_active: false,
-            finalizer: None,
-        };
+        let kind = Kind::STATEFUL_SET;
+        let claimant = Claimant::of(&kind, metadata, &live.set.spec.selector);
         Ok(claim_all(&self.client, &claimant, &Kind::POD, &members).await?.settled())
     }
 

@@ -53,6 +53,11 @@ impl<'a> PodOwner<'a> {
             selector,
         }
     }
+
+    /// The part that decides which pods are claimed.
+    pub fn owner(&self) -> Owner<'a> {
+        Owner { uid: self.uid, is_terminating: self.is_terminating, selector: self.selector }
+    }
 }
 
 impl PodControl {
@@ -107,7 +112,7 @@ impl PodControl {
             kind: &self.kind,
             namespace: of.namespace,
             name: of.name,
-            owner: Owner { uid: of.uid, is_terminating: of.is_terminating, selector: of.selector },
+            owner: of.owner(),
             only_active: self.only_active,
             finalizer: self.finalizer,
         };

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::claim::{Candidate, Claim, Owner, adoption, claim, controller_reference, release};
 use super::expectations::Seen;
 use crate::controllers::object::Object;
-use crate::objects::PartialObject;
+use crate::objects::{LabelSelector, ObjectMeta, PartialObject};
 
 /// Returns the parts of an object that expectations check.
 pub fn seen(object: &Object) -> Seen<'_> {
@@ -98,7 +98,14 @@ impl Claimed<'_> {
     }
 }
 
-impl Claimant<'_> {
+impl<'a> Claimant<'a> {
+    /// Returns an owner that claims objects in any state, without a finalizer.
+    pub fn of<A>(kind: &'a Kind, metadata: &'a ObjectMeta<A>, selector: &'a LabelSelector) -> Self {
+        let owner = Owner { uid: &metadata.uid, is_terminating: metadata.is_terminating(), selector };
+        let (namespace, name) = (&*metadata.namespace, &*metadata.name);
+        Self { kind, namespace, name, owner, only_active: false, finalizer: None }
+    }
+
     /// Returns the patch that adopts an object. With a finalizer, it names the resource version: the cache may still
     /// show an object without the owner whose finalizer this owner has already removed.
     fn adoption(&self, object: &Object) -> Value {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use client::{Client, DeleteOptions, Error, Kind};
 use serde_json::{Map, Value, json};
 
-use super::claim::{Owner, controller_reference};
+use super::claim::controller_reference;
 use super::expectations::Expected;
 use super::history::{self, Revision, Update};
 use super::own_writes::OwnWrites;
@@ -85,17 +85,8 @@ impl Revisions {
     /// # Errors
     /// If a request fails. The caller retries.
     pub async fn claim(&self, owner: &RevisionOwner<'_>) -> Result<Option<Vec<Arc<Object>>>, Error> {
-        let metadata = owner.metadata;
-        let all = self.informers.list(&Kind::CONTROLLER_REVISION, &metadata.namespace);
-        let is_terminating = metadata.is_terminating();
-        let claimant = Claimant {
-            kind: &self.owner_kind,
-            namespace: &metadata.namespace,
-            name: &metadata.name,
-            owner: Owner { uid: &metadata.uid, is_terminating, selector: owner.selector },
-            only_active: false,
-            finalizer: None,
-        };
+        let all = self.informers.list(&Kind::CONTROLLER_REVISION, &owner.metadata.namespace);
+        let claimant = Claimant::of(&self.owner_kind, owner.metadata, owner.selector);
         Ok(claim_all(&self.client, &claimant, &Kind::CONTROLLER_REVISION, &all).await?.settled())
     }
 

@@ -129,7 +129,8 @@ async fn webhook(folder: &std::path::Path) -> String {
     let answer = async |axum::Json(review): axum::Json<Value>| {
         let is_known =
             review["node"].as_str().unwrap().ends_with("-one") && review["peerAddress"] == address(1);
-        let (decision, why) = if is_known { ("Approve", "it is known") } else { ("Deny", "nobody knows it") };
+        let (decision, why) =
+            if is_known { ("Approve", "it is known") } else { ("Deny", "the request is unknown") };
         axum::Json(json!({"decision": decision, "message": why}))
     };
     let router = axum::Router::new().route("/join", post(answer));
@@ -156,7 +157,7 @@ async fn webhook_decides_which_host_joins() {
     let two = started(&hosts, 2, "two", &["--bootstrap", &line]).await;
     is_in(&one, &master, "kubelet:").await;
     let printed = wait_for_log(&two, "was denied").await;
-    assert!(printed.contains("nobody knows it"), "{printed}");
+    assert!(printed.contains("the request is unknown"), "{printed}");
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ async fn complaint_certificates_expire_but_are_renewed_while_the_kubelet_runs() 
         .map(|seen| seen.user.clone())
         .collect();
     assert!(
-        csr_users[0] == "nobody" && csr_users.iter().filter(|user| **user == own).count() >= 4,
+        csr_users[0] == "anonymous" && csr_users.iter().filter(|user| **user == own).count() >= 4,
         "{csr_users:?}"
     );
 }
@@ -68,8 +68,9 @@ async fn complaint_node_with_an_expired_certificate_requests_a_new_one_with_its_
         if life < jiff::Timestamp::now() { Ok(()) } else { Err(format!("it is good until {life}")) }
     };
     wait_until(DEADLINE, over).await.unwrap();
-    let strangers =
-        || stage.seen().iter().filter(|seen| seen.what.starts_with("POST") && seen.user == "nobody").count();
+    let strangers = || {
+        stage.seen().iter().filter(|seen| seen.what.starts_with("POST") && seen.user == "anonymous").count()
+    };
     let csr_users = strangers();
     node.launch();
     let again = async || {

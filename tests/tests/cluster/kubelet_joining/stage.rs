@@ -81,7 +81,7 @@ impl Default for Rules {
 pub struct Seen {
     /// `GET /path`.
     pub what: String,
-    /// `nobody`, `token`, or the common name of the certificate.
+    /// `anonymous`, `token`, or the common name of the certificate.
     pub user: String,
 }
 
@@ -285,7 +285,7 @@ async fn answer(
         (Some(name), _) => name,
         (None, Some(bearer)) if bearer == format!("Bearer {TOKEN}") => "token".to_owned(),
         (None, Some(bearer)) => format!("somebody with {bearer}"),
-        (None, None) => "nobody".to_owned(),
+        (None, None) => "anonymous".to_owned(),
     };
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let (code, object) = decide(&shared, &user, &head, &body);
@@ -322,7 +322,7 @@ fn decide(shared: &Shared, user: &str, head: &http::request::Parts, body: &[u8])
         return (StatusCode::OK, json!({"major": "1", "minor": "36"}));
     }
     let Some(rest) = path.strip_prefix(REQUESTS) else { return no(StatusCode::NOT_FOUND, "not found") };
-    if user == "nobody" && !shared.rules.takes_strangers {
+    if user == "anonymous" && !shared.rules.takes_strangers {
         return no(StatusCode::UNAUTHORIZED, "Unauthorized");
     }
     let is_watch = head.uri.query().is_some_and(|query| query.contains("watch=true"));
@@ -346,7 +346,7 @@ fn decide(shared: &Shared, user: &str, head: &http::request::Parts, body: &[u8])
             let mut object = object;
             object["metadata"]["resourceVersion"] = state.version.to_string().into();
             // A client with a certificate renews without an approval.
-            if user != "nobody" && user != "token" {
+            if user != "anonymous" && user != "token" {
                 sign(shared, &mut object, state.version);
             }
             state.objects.insert(name, object.clone());
@@ -389,7 +389,7 @@ fn faults(object: &Value, user: &str, headers: &http::HeaderMap, takes_strangers
             }
             let prefix = if takes_strangers { "kubelet:" } else { "system:node:" };
             expect(csr.common_name.starts_with(prefix), csr.common_name.clone());
-            let is_own = ["nobody", "token"].contains(&user) || user == csr.common_name;
+            let is_own = ["anonymous", "token"].contains(&user) || user == csr.common_name;
             expect(is_own, format!("{user} asks for {}", csr.common_name));
         }
         (signer, csr) => expect(false, format!("{signer:?} {csr:?}")),

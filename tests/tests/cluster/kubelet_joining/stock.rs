@@ -70,5 +70,5 @@ async fn a_401_without_credentials_is_reported_with_the_remedy() {
     node.launch();
     let log_line = wait_for_log(&node, "answered 401").await;
     assert!(log_line.contains("--bootstrap-kubeconfig"), "{log_line}");
-    assert!(stage.seen().iter().all(|seen| seen.user == "nobody"), "{:?}", stage.seen());
+    assert!(stage.seen().iter().all(|seen| seen.user == "anonymous"), "{:?}", stage.seen());
 }

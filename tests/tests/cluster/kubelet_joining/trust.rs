@@ -25,7 +25,7 @@ async fn after_trust_on_first_use_a_restart_trusts_no_other_ca() {
 /// Asserts that a stage received only anonymous requests for the public bootstrap document.
 fn was_sent_nothing(stage: &Stage) {
     for seen in stage.seen() {
-        assert_eq!((seen.what.as_str(), seen.user.as_str()), ("GET /bootstrap/v1/cluster-info", "nobody"));
+        assert_eq!((seen.what.as_str(), seen.user.as_str()), ("GET /bootstrap/v1/cluster-info", "anonymous"));
     }
     assert!(!stage.seen().is_empty());
 }
