@@ -167,6 +167,18 @@ impl Cluster {
             .unwrap_or_else(|seen| panic!("{path}: {seen}\n{}", self.master.log()))
     }
 
+    /// Waits until the reasons of the events about an object of the namespace `default` satisfy the condition.
+    /// The event recorder writes in the background, so an event can arrive after the status that it describes.
+    pub async fn until_events(&self, name: &str, is: impl Fn(&[&str]) -> bool) {
+        let path = format!("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D{name}");
+        self.until(&path, |events| {
+            let events = events["items"].as_array().into_iter().flatten();
+            let reasons: Vec<&str> = events.filter_map(|event| event["reason"].as_str()).collect();
+            is(&reasons)
+        })
+        .await;
+    }
+
     /// Waits until the path answers with 404.
     pub async fn gone(&self, path: &str) {
         let look = async || match self.get(path).await {

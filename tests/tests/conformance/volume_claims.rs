@@ -22,22 +22,6 @@ fn claim(name: &str, spec: &Value) -> Value {
     json!({"metadata": {"name": name}, "spec": with(size, spec)})
 }
 
-/// The reasons of the events about an object.
-async fn reasons(node: &Node, namespace: &str, name: &str) -> Vec<String> {
-    let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.name%3D{name}");
-    let events = node.cluster.get(&path).await.is(200);
-    let reason = |event: &Value| event["reason"].as_str().unwrap().to_owned();
-    events["items"].as_array().unwrap().iter().map(reason).collect()
-}
-
-async fn until_event(node: &Node, name: &str, reason: &str) {
-    let look = async || {
-        let found = reasons(node, "default", name).await;
-        if found.iter().any(|one| one == reason) { Ok(()) } else { Err(found.join(" ")) }
-    };
-    node.world.wait_for(&format!("an event {reason} of {name}"), look).await;
-}
-
 async fn delete_pod(node: &Node, name: &str) {
     node.cluster.delete(&path(name)).await.is(200);
     node.cluster.gone(&path(name)).await;
@@ -51,8 +35,8 @@ async fn a_static_volume_keeps_its_data_between_pods() {
     node.cluster.post(CLAIMS, &claim("data", &json!({"storageClassName": ""}))).await.is(201);
     let write = "echo kept > /data/file; cat /data/file";
     node.make("writer", pod("data", write)).await;
-    until_event(&node, "writer", "FailedMount").await;
-    until_event(&node, "data", "FailedBinding").await;
+    node.cluster.until_events("writer", |reasons| reasons.contains(&"FailedMount")).await;
+    node.cluster.until_events("data", |reasons| reasons.contains(&"FailedBinding")).await;
     let volume = json!({
         "metadata": {"name": "disk"},
         "spec": {
@@ -81,7 +65,7 @@ async fn a_static_volume_keeps_its_data_between_pods() {
     node.cluster.delete(&own).await.is(200);
     node.cluster.until(&own, |claim| !claim["metadata"]["deletionTimestamp"].is_null()).await;
     node.make("late", pod("data", "true")).await;
-    until_event(&node, "late", "FailedMount").await;
+    node.cluster.until_events("late", |reasons| reasons.contains(&"FailedMount")).await;
     assert_eq!(node.cluster.get(&own).await.code, 200);
     delete_pod(&node, "late").await;
     delete_pod(&node, "reader").await;
@@ -101,7 +85,7 @@ async fn a_local_path_volume_lives_as_long_as_its_claim() {
     // A claim without a class gets the default class.
     let made = node.cluster.post(CLAIMS, &claim("data", &json!({}))).await.is(201);
     assert_eq!(made["spec"]["storageClassName"], "local-path");
-    until_event(&node, "data", "WaitForFirstConsumer").await;
+    node.cluster.until_events("data", |reasons| reasons.contains(&"WaitForFirstConsumer")).await;
     let scheduled = |script: &str| {
         let mut pod = pod("data", script);
         pod["spec"]["nodeName"] = json!("");
@@ -118,7 +102,7 @@ async fn a_local_path_volume_lives_as_long_as_its_claim() {
     assert_eq!(object["spec"]["persistentVolumeReclaimPolicy"], "Delete");
     let data = std::path::PathBuf::from(object["spec"]["local"]["path"].as_str().unwrap());
     assert!(data.starts_with(node.world.root_dir()), "{}", data.display());
-    assert!(reasons(&node, "default", "data").await.contains(&"ProvisioningSucceeded".to_owned()));
+    node.cluster.until_events("data", |reasons| reasons.contains(&"ProvisioningSucceeded")).await;
     let larger = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
     node.cluster.patch(&own, &larger).await.refuses(403, "only dynamically provisioned pvc can be resized");
     delete_pod(&node, "writer").await;
@@ -151,9 +135,9 @@ async fn a_pending_claim_gets_a_default_class_that_is_created_later() {
     node.cluster.until(CLASS, |_| true).await;
     node.cluster.patch(CLASS, &is_default(Value::Null)).await.is(200);
     node.cluster.post(CLAIMS, &claim("early", &json!({}))).await.is(201);
-    until_event(&node, "early", "FailedBinding").await;
+    node.cluster.until_events("early", |reasons| reasons.contains(&"FailedBinding")).await;
     node.cluster.patch(CLASS, &is_default("true".into())).await.is(200);
-    until_event(&node, "early", "WaitForFirstConsumer").await;
+    node.cluster.until_events("early", |reasons| reasons.contains(&"WaitForFirstConsumer")).await;
     let found = node.cluster.get(&format!("{CLAIMS}/early")).await.is(200);
     assert_eq!(found["spec"]["storageClassName"], "local-path");
 }
@@ -171,7 +155,7 @@ async fn a_pod_is_scheduled_to_the_node_of_a_static_local_volume() {
     let mut waiting = pod("data", "echo here > /data/file; cat /data/file");
     waiting["spec"]["nodeName"] = json!("");
     node.make("waiting", waiting).await;
-    until_event(&node, "waiting", "FailedScheduling").await;
+    node.cluster.until_events("waiting", |reasons| reasons.contains(&"FailedScheduling")).await;
     let of = |name: &str, hostname: &str, size: &str| {
         let here = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": [hostname]});
         json!({

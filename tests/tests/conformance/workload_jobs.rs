@@ -39,13 +39,6 @@ fn conditions(object: &Value) -> Vec<String> {
     conditions.filter(|one| one["status"] == "True").map(text).collect()
 }
 
-async fn reasons(node: &Node, name: &str) -> Vec<String> {
-    let path = format!("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D{name}");
-    let events = node.cluster.get(&path).await.is(200);
-    let events = events["items"].as_array().unwrap().iter();
-    events.map(|event| event["reason"].as_str().unwrap().to_owned()).collect()
-}
-
 async fn kubectl(node: &Node, line: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();
     let output = node.cluster.kubectl(&words).await;
@@ -71,7 +64,7 @@ async fn a_job_runs_to_completion() {
     assert!(status["startTime"].is_string() && status["completionTime"].is_string(), "{status}");
     let pods = pods_of(&node, "hello").await;
     assert_eq!((pods.len(), &pods[0]["metadata"]["finalizers"]), (1, &Value::Null));
-    assert_eq!(reasons(&node, "hello").await, ["SuccessfulCreate", "Completed"]);
+    node.cluster.until_events("hello", |reasons| reasons == ["SuccessfulCreate", "Completed"]).await;
 
     node.cluster
         .post(JOBS, &job("many", "exit 0", &json!({"completions": 3, "parallelism": 2})))
@@ -224,7 +217,7 @@ async fn a_job_fails_at_its_limits() {
         let done = node.cluster.until(&format!("{JOBS}/{name}"), |job| has_condition(job, "Failed")).await;
         assert_eq!(conditions(&done), [format!("FailureTarget:{reason}"), format!("Failed:{reason}")]);
         assert!(failed.is_none_or(|failed| done["status"]["failed"] == failed), "{}", done["status"]);
-        assert!(reasons(&node, name).await.contains(&reason.to_owned()));
+        node.cluster.until_events(name, |reasons| reasons.contains(&reason)).await;
         let pods = pods_of(&node, name).await;
         assert!(
             pods.iter().all(|pod| !pod["metadata"]["finalizers"].to_string().contains(FINALIZER)),
@@ -261,9 +254,10 @@ async fn a_suspended_job_has_no_pods_until_it_is_resumed() {
         })
         .await;
     assert_eq!(paused["status"]["failed"], Value::Null, "a pod of a suspended Job does not count");
-    let seen = reasons(&node, "pause").await;
-    let count = |reason: &str| seen.iter().filter(|one| *one == reason).count();
-    assert_eq!((count("Suspended"), count("Resumed"), count("SuccessfulDelete")), (2, 1, 1), "{seen:?}");
+    let expected = [("Suspended", 2), ("Resumed", 1), ("SuccessfulDelete", 1)];
+    let count = |reasons: &[&str], reason| reasons.iter().filter(|one| **one == reason).count();
+    let has_all = |reasons: &[&str]| expected.iter().all(|(reason, times)| count(reasons, *reason) == *times);
+    node.cluster.until_events("pause", has_all).await;
 }
 
 #[tokio::test]
@@ -310,7 +304,7 @@ async fn a_cron_job_starts_jobs_on_its_schedule() {
     assert!(annotation.as_str().unwrap().ends_with(":00+05:45"), "{annotation}");
     node.cluster.until(&own("allow"), |cron_job| active(cron_job) >= 2).await;
     assert_eq!(active(&node.cluster.get(&own("forbid")).await.is(200)), 1);
-    assert!(reasons(&node, "forbid").await.contains(&"JobAlreadyActive".to_owned()));
+    node.cluster.until_events("forbid", |reasons| reasons.contains(&"JobAlreadyActive")).await;
     assert_eq!(node.cluster.get(&own("suspended")).await.is(200)["status"], json!({}));
     node.cluster.delete_with(&own("allow"), "Foreground").await;
     node.cluster.gone(&own("allow")).await;

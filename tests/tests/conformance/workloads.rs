@@ -87,19 +87,11 @@ async fn replica_set_runs_replaces_and_scales_pods() {
         assert_eq!(uids().await, before);
         node.cluster.update(&own, |set| set["spec"]["replicas"] = json!(1)).await;
         node.cluster.until(&own, ready(1)).await;
-        let events = node
-            .cluster
-            .get(&format!("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D{app}"))
-            .await
-            .is(200);
-        let reasons: Vec<&str> = events["items"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|event| event["reason"].as_str().unwrap())
-            .collect();
-        let count = |reason: &str| reasons.iter().filter(|one| **one == reason).count();
-        assert_eq!((count("SuccessfulCreate"), count("SuccessfulDelete")), (4, 2), "{reasons:?}");
+        let count = |reasons: &[&str], reason| reasons.iter().filter(|one| **one == reason).count();
+        let has_all = |reasons: &[&str]| {
+            (count(reasons, "SuccessfulCreate"), count(reasons, "SuccessfulDelete")) == (4, 2)
+        };
+        node.cluster.until_events(app, has_all).await;
         node.cluster.delete_with(&own, "Foreground").await.is(202);
         node.cluster.gone(&own).await;
         assert_eq!(pods_of(&node, app).await, [json!(null); 0]);
