@@ -352,16 +352,15 @@ impl Api {
             return Ok(([(header::CONTENT_TYPE, media_type)], body).into_response());
         }
         let page = Page::read(&self.store, resource.stored(), &scope, &options)?;
-        let is_streamed = format.encoding == Encoding::Protobuf;
-        let body = if format == Format::JSON {
-            page.into_body(resource)
-        } else if is_streamed {
-            Body::new(page.into_protobuf(resource, format.shape)?)
-        } else {
-            page.encoded(resource, format, options.include)?.into()
+        let is_table = matches!(format.shape, As::Table(_));
+        let (body, is_encoded_while_sent) = match format.encoding {
+            Encoding::Json if format == Format::JSON => (page.into_body(resource), false),
+            Encoding::Protobuf => (Body::new(page.into_protobuf(resource, format.shape)?), true),
+            Encoding::Yaml if !is_table => (Body::new(page.into_yaml(resource, format.shape)?), true),
+            _ => (page.encoded(resource, format, options.include)?.into(), false),
         };
         let mut response = ([(header::CONTENT_TYPE, format.encoding.media_type())], body).into_response();
-        if is_streamed {
+        if is_encoded_while_sent {
             response.extensions_mut().insert(EncodedWhileSent);
         }
         Ok(response)

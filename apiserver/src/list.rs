@@ -10,7 +10,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::list_body::{EncodeItem, ListBody, ProtobufListBody};
+use crate::list_body::{EncodeItem, EncodedListBody, ListBody};
 use crate::represent::{self, As, Format, Table};
 use crate::request::{Include, ListOptions};
 use crate::resource::Resource;
@@ -135,23 +135,26 @@ impl Page {
         self,
         resource: &Arc<Resource>,
         shape: As,
-    ) -> Result<ProtobufListBody, Status> {
+    ) -> Result<EncodedListBody, Status> {
         let (metadata, resource) = (self.metadata().to_string(), resource.clone());
         let (api_version, kind, encode): (_, _, EncodeItem) = match shape {
             As::Metadata(version) => {
-                let encode = move |object: &Object| {
+                let encode = move |object: &Object, chunk: &mut Vec<u8>| {
                     let json = resource.json(object);
-                    encode::partial_metadata(represent::metadata_of(&json).as_bytes())
-                        .map_err(Status::internal)
+                    let metadata = represent::metadata_of(&json).as_bytes();
+                    encode::list_item(chunk, &encode::partial_metadata(metadata).map_err(Status::internal)?);
+                    Ok(())
                 };
                 (version.api_version().to_owned(), "PartialObjectMetadataList".to_owned(), Box::new(encode))
             }
             As::Object | As::Table(_) => {
                 let names = (resource.api_version().to_owned(), resource.list_kind.to_string());
-                let encode = move |object: &Object| {
+                let encode = move |object: &Object, chunk: &mut Vec<u8>| {
                     let json = resource.json(object);
                     let message = encode::message(resource.api_version(), &resource.kind, &json);
-                    message.map_err(Status::internal)?.ok_or_else(Status::not_acceptable)
+                    let message = message.map_err(Status::internal)?.ok_or_else(Status::not_acceptable)?;
+                    encode::list_item(chunk, &message);
+                    Ok(())
                 };
                 (names.0, names.1, Box::new(encode))
             }
@@ -160,10 +163,35 @@ impl Page {
             let head = encode::list_head(&api_version, &kind, metadata.as_bytes(), items_bytes);
             head.map_err(Status::internal)
         };
-        ProtobufListBody::new(head, self.objects, encode)
+        EncodedListBody::protobuf(head, self.objects, encode)
     }
 
-    /// Encodes the list in a format other than protobuf.
+    /// The list as a YAML body. Objects are encoded while it is sent.
+    ///
+    /// # Errors
+    /// 500 if the metadata cannot be encoded.
+    pub(crate) fn into_yaml(self, resource: &Arc<Resource>, shape: As) -> Result<EncodedListBody, Status> {
+        let (kind, api_version) = match shape {
+            As::Metadata(version) => ("PartialObjectMetadataList", version.api_version()),
+            As::Object | As::Table(_) => (&*resource.list_kind, resource.api_version()),
+        };
+        let metadata = self.metadata();
+        let head = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+        let mut head = serde_yaml::to_string(&head).map_err(Status::internal)?.into_bytes();
+        head.extend_from_slice(if self.objects.is_empty() { b"items: []\n" } else { b"items:\n" });
+        let resource = resource.clone();
+        let encode = move |object: &Object, chunk: &mut Vec<u8>| {
+            let item = match shape {
+                As::Metadata(version) => represent::metadata_json(&resource.json(object), version).into(),
+                As::Object | As::Table(_) => resource.item_json(object),
+            };
+            let item: Value = serde_json::from_slice(&item).map_err(Status::internal)?;
+            serde_yaml::to_io_writer(chunk, &[item]).map_err(Status::internal)
+        };
+        Ok(EncodedListBody::unmeasured(head, self.objects, Box::new(encode)))
+    }
+
+    /// Encodes the whole list: a table, or partial metadata as JSON.
     ///
     /// # Errors
     /// 500 if an object cannot be encoded.

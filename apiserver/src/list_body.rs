@@ -1,7 +1,7 @@
-//! Bodies of lists in JSON and protobuf that encode their objects while they are sent. A list that a client reads slowly
+//! Bodies of lists in JSON, YAML and protobuf that encode their objects while they are sent. A list that a client reads slowly
 //! holds no copy of its objects, only the snapshot that they belong to.
 
-mod protobuf;
+mod encoded;
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-pub(crate) use self::protobuf::{EncodeItem, ProtobufListBody};
+pub(crate) use self::encoded::{EncodeItem, EncodedListBody};
 use crate::watch_cache::Object;
 
 /// Bytes after which a chunk ends. A chunk exceeds this by at most one object.

@@ -152,10 +152,17 @@ async fn partial_object_metadata_is_served_as_protobuf_and_in_both_versions() {
 #[tokio::test]
 async fn yaml_response_equals_the_json_object() {
     let router = server().await;
-    for path in [MAPS, &format!("{MAPS}/a"), &format!("{MAPS}/none")] {
-        let (code, expected) = json(&router, "GET", path, "", Value::Null).await;
+    let empty = "/api/v1/namespaces/none/configmaps";
+    let paths = [MAPS, empty, &format!("{MAPS}?limit=1"), &format!("{MAPS}/a"), &format!("{MAPS}/none")];
+    for (path, shape) in paths
+        .map(|path| (path, ""))
+        .into_iter()
+        .chain([(MAPS, ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")])
+    {
+        let (code, expected) =
+            json(&router, "GET", path, &format!("application/json{shape}"), Value::Null).await;
         let (yaml_code, media_type, body) =
-            send_request(&router, "GET", path, "application/yaml", Value::Null).await;
+            send_request(&router, "GET", path, &format!("application/yaml{shape}"), Value::Null).await;
         assert_eq!((yaml_code, &*media_type), (code, "application/yaml"), "{path}");
         let read: Value = serde_yaml::from_slice(&body).unwrap();
         assert_eq!(read, expected, "{path}");
