@@ -30,6 +30,19 @@ async fn pods_of(node: &Node, app: &str) -> Vec<Value> {
     pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).cloned().collect()
 }
 
+/// Waits until the only pod of a DaemonSet is a Ready successor of the old one. The status of the DaemonSet does not
+/// show that, because it may still be that from before the old pod ended.
+async fn successor(node: &Node, app: &str, old: &Value) -> Value {
+    let look = async || {
+        let pods = pods_of(node, app).await;
+        match &*pods {
+            [pod] if name(pod) != name(old) && Pod(pod.clone()).is_ready() => Ok(pod.clone()),
+            _ => Err(format!("{pods:?}")),
+        }
+    };
+    node.world.wait_for(&format!("a successor of {}", name(old)), look).await
+}
+
 fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap()
 }
@@ -75,12 +88,12 @@ async fn daemon_set_runs_and_replaces_a_pod_on_each_node() {
     // A pod that is deleted or has failed is replaced.
     node.cluster.delete(&format!("{PODS}/{}", name(pod))).await.is(200);
     node.cluster.gone(&format!("{PODS}/{}", name(pod))).await;
+    let second = successor(&node, "agent", pod).await;
     node.cluster.until(&own, runs_on(1)).await;
-    let pods = pods_of(&node, "agent").await;
-    let [pod] = &*pods else { panic!("not one pod") };
     let failed = json!({"status": {"phase": "Failed"}});
-    node.cluster.patch(&format!("{PODS}/{}/status", name(pod)), &failed).await.is(200);
-    node.cluster.gone(&format!("{PODS}/{}", name(pod))).await;
+    node.cluster.patch(&format!("{PODS}/{}/status", name(&second)), &failed).await.is(200);
+    node.cluster.gone(&format!("{PODS}/{}", name(&second))).await;
+    successor(&node, "agent", &second).await;
     node.cluster.until(&own, runs_on(1)).await;
 
     // A node without a kubelet and without resources gets a pod that waits. The pod goes with the node.

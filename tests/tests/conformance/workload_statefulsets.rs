@@ -110,7 +110,8 @@ async fn ordered_scaling_waits_for_an_unhealthy_pod() {
     scale(cluster, 0).await;
     cluster.until(OWN, is_observed).await;
     assert_eq!(pods_of(&node, "web").await.len(), 3, "no pod is ready");
-    for pod in ["web-0", "web-1", "web-2"] {
+    // Then web-2 is the first pod that is not ready, and is deleted at once.
+    for pod in ["web-0", "web-1"] {
         node.exec(pod, "main", &["touch", "/tmp/ready"]).await;
     }
     assert_eq!(next_pods(&mut watch, "DELETED", 3).await, ["web-2", "web-1", "web-0"]);
@@ -147,8 +148,13 @@ async fn updates_follow_the_partition_and_are_rolled_back() {
     assert_eq!(versions(&node).await, ["web-0 1", "web-1 1", "web-2 2"]);
     // Pods that are deleted keep their revisions.
     kubectl(&node, "delete pod web-0 web-2").await;
+    // The status may still be that from before the deletion.
+    let recreated = async || match versions(&node).await {
+        all if all == ["web-0 1", "web-1 1", "web-2 2"] => Ok(()),
+        all => Err(all.join(", ")),
+    };
+    node.world.wait_for("the pods to be recreated", recreated).await;
     cluster.until(OWN, is_ready(3)).await;
-    assert_eq!(versions(&node).await, ["web-0 1", "web-1 1", "web-2 2"]);
     let revision = async |pod: &str| {
         let pod = cluster.get(&format!("{PODS}/{pod}")).await.is(200);
         pod["metadata"]["labels"]["controller-revision-hash"].as_str().unwrap().to_owned()
@@ -182,10 +188,12 @@ async fn updates_follow_the_partition_and_are_rolled_back() {
 
 #[tokio::test]
 async fn a_pod_that_the_node_rejects_is_recreated() {
+    // Reserved until the pods are gone.
+    let port = tests::free_port();
     let node = Node::scheduled("rejected").await;
     let cluster = &node.cluster;
     let with_port = |mut pod: Value| {
-        pod["containers"][0]["ports"] = json!([{"containerPort": 21017, "hostPort": 21017}]);
+        pod["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": port.number}]);
         pod["nodeName"] = json!(node.world.node);
         pod
     };
