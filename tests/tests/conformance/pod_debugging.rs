@@ -37,7 +37,7 @@ async fn ephemeral_containers_do_not_affect_readiness_or_restarts() {
         "{}",
         debugged.0
     );
-    assert_eq!(node.log("debug", "debugger").await, "polo\n");
+    node.log_until("debug", "debugger", "polo", |log| log == "polo\n").await;
     assert_eq!(node.exec("debug", "debugger", &["echo", "marco"]).await, "marco\n");
 
     // A second one, added by an update: it sees the processes of its target container, and ends.

@@ -115,6 +115,7 @@ async fn volume_files_of_running_pods_are_updated() {
     for name in ["downwardAPI", "projected downwardAPI"] {
         has(name, ["own/annotations=builder=\"foo\"", "own/labels=key1=\"value1\" key3=\"value3\""]).await;
     }
+    node.until(&slug("binary data"), "to have ended", |pod| pod.phase() == "Succeeded").await;
     let binary = node.log(&slug("binary data"), "main").await;
     assert_eq!(binary.split_whitespace().collect::<Vec<_>>().join(" "), "text de ad be ef 00 ff");
 }

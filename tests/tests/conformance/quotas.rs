@@ -10,6 +10,8 @@ const PODS: &str = "/api/v1/namespaces/quota/pods";
 async fn cluster() -> Cluster {
     let cluster = Cluster::running().await;
     cluster.namespace("quota").await;
+    // The root CA ConfigMap counts, so it must exist before the first count.
+    cluster.until("/api/v1/namespaces/quota/configmaps/kube-root-ca.crt", |_| true).await;
     cluster
 }
 

@@ -3,11 +3,13 @@
 use serde_json::{Value, json};
 use tests::IMAGE;
 
+use crate::cluster::Cluster;
 use crate::node::Node;
 use crate::workloads::{kubectl, pods_of};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const SCALER: &str = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/web";
+const EVENTS: &str = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dweb";
 
 /// A Deployment with pods that burn CPU while the file `/tmp/busy` exists. A limit keeps enough CPU for everything else.
 fn busy() -> Value {
@@ -28,6 +30,12 @@ fn has_condition(scaler: &Value, kind: &str, status: &str, reason: &str) -> bool
     conditions.into_iter().flatten().any(|condition| {
         condition["type"] == kind && condition["status"] == status && condition["reason"] == reason
     })
+}
+
+/// Waits for an event whose message contains these words. The autoscaler writes it after it has scaled the target.
+async fn until_event(cluster: &Cluster, words: &str) {
+    let has_words = |event: &Value| event["message"].as_str().is_some_and(|message| message.contains(words));
+    cluster.until(EVENTS, |events| events["items"].as_array().unwrap().iter().any(has_words)).await;
 }
 
 #[tokio::test]
@@ -81,8 +89,7 @@ async fn a_deployment_follows_the_cpu_usage_of_its_pods() {
     // The first window after that is still busy in part, so there may be a step between.
     cluster.until(&own, |web| web["spec"]["replicas"] != 3).await;
     cluster.until(&own, |web| web["spec"]["replicas"] == 1 && web["status"]["replicas"] == 1).await;
-    let described = kubectl(&node, "describe hpa web").await;
-    assert!(described.contains("New size: 1; reason: All metrics below target"), "{described}");
+    until_event(cluster, "New size: 1; reason: All metrics below target").await;
 
     // A user who scales to 0 disables the autoscaler.
     kubectl(&node, "scale deployment web --replicas=0").await;
