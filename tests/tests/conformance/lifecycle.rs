@@ -1,6 +1,7 @@
 //! The lifecycle of an object of any kind: discovery, create, get, watch, update, status update, delete, delete collection.
 
 use serde_json::{Value, json};
+use tests::{DEADLINE, wait_until};
 
 use crate::cluster::Cluster;
 
@@ -157,8 +158,17 @@ async fn lives(cluster: &Cluster, namespace: &str, kind: &Kind) {
 /// Reads, patches and puts the status; such updates do not change the rest, and updates of the rest do not change the status.
 async fn changes_status(cluster: &Cluster, path: &str, status: &Value, takes_annotations: bool) {
     let at = format!("{path}/status");
-    let before = cluster.get(&at).await.is(200);
-    let patched = cluster.patch(&at, &json!({"status": status})).await.is(200);
+    // A controller may change the spec, such as the taints of a node, so the patch names the version that was read.
+    let patch = async || {
+        let before = cluster.get(&at).await.is(200);
+        let version = &before["metadata"]["resourceVersion"];
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
+        match cluster.patch(&at, &patch).await {
+            answer if answer.code == 409 => Err(answer.text),
+            answer => Ok((before, answer.is(200))),
+        }
+    };
+    let (before, patched) = wait_until(DEADLINE, patch).await.unwrap();
     let (field, value) = status.as_object().unwrap().iter().next().unwrap();
     assert_eq!(&patched["status"][field], value, "{path}");
     assert_eq!(patched["spec"], before["spec"]);

@@ -201,7 +201,8 @@ async fn control() {
         Kind::new(ADMISSION, "mutatingadmissionpolicies", "MutatingAdmissionPolicy", mutating),
         Kind::new(ADMISSION, "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", json!({"spec": {"policyName": "none"}})),
         Kind::new(FLOW, "flowschemas", "FlowSchema", flow)
-            .status(json!({"conditions": [{"type": "Dangling", "status": "False", "reason": "E2E", "lastTransitionTime": "2026-01-01T00:00:00Z"}]})),
+            // The condition Dangling belongs to the master, which restores its reason.
+            .status(json!({"conditions": [{"type": "Checked", "status": "True", "reason": "E2E", "lastTransitionTime": "2026-01-01T00:00:00Z"}]})),
         Kind::new(FLOW, "prioritylevelconfigurations", "PriorityLevelConfiguration", level)
             .status(json!({"conditions": [{"type": "Checked", "status": "True", "reason": "E2E", "lastTransitionTime": "2026-01-01T00:00:00Z"}]})),
         Kind::new("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest", request)
