@@ -58,7 +58,8 @@ async fn init_containers_run_before_app_containers() {
 #[tokio::test]
 async fn lifecycle_hooks_are_called() {
     let node = Node::running("hooks").await;
-    node.make("ear", json!({"spec": {"containers": [shell(EAR)]}})).await;
+    let listens = json!({"readinessProbe": {"tcpSocket": {"port": 8080}}});
+    node.make("ear", json!({"spec": {"containers": [with(shell(EAR), &listens)]}})).await;
     let ip = node.until("ear", "to have an address", |pod| pod.is_ready() && !pod.ip().is_empty()).await;
     let is_called = async |name: &str| {
         node.log_until("ear", "main", name, |log| log.contains(&format!("GET /{name} "))).await;

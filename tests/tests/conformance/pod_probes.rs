@@ -29,15 +29,16 @@ async fn probes_restart_only_unhealthy_containers() {
     let health = json!({"exec": {"command": ["sh", "-c", "cat /tmp/health && echo asked >/proc/1/fd/1"]}});
     let fails = json!({"exec": {"command": ["sh", "-c", "echo asked >/proc/1/fd/1; exit 1"]}});
     let tcp = json!({"tcpSocket": {"port": 8080}});
-    // A server that is still starting is not unhealthy.
-    let soon = json!({"initialDelaySeconds": 2, "failureThreshold": 3});
+    // A server that is still starting is not unhealthy, nor is one that answers late on a loaded machine.
+    let soon = json!({"initialDelaySeconds": 2, "failureThreshold": 3, "timeoutSeconds": 10});
+    let patient = json!({"initialDelaySeconds": 2, "timeoutSeconds": 10});
     let healthy = format!("echo ok >/tmp/health; {FOREVER}");
     let sick = format!("echo ok >/tmp/health; (usleep 1500000; rm /tmp/health) & {FOREVER}");
     let sick_http = format!("(usleep 2500000; rm /www/healthz) & {SERVES}");
     let later = json!({"initialDelaySeconds": 5});
     for (name, pod) in [
         ("http, well", probed("livenessProbe", SERVES, healthz.clone(), &soon)),
-        ("exec, well", probed("livenessProbe", &healthy, health.clone(), &json!({}))),
+        ("exec, well", probed("livenessProbe", &healthy, health.clone(), &patient)),
         ("tcp, well", probed("livenessProbe", TAKES, tcp, &soon)),
         ("never ready", probed("readinessProbe", FOREVER, fails, &json!({}))),
         ("http, sick", probed("livenessProbe", &sick_http, healthz, &soon)),
