@@ -162,8 +162,8 @@ async fn hanging_engine_stops_no_pod() {
     engine.thaw();
     node_is(&world, "True", "").await;
     world.wait_ready("b").await;
-    let after = world.wait_ready(WEB).await;
-    assert_eq!(after.text("/metadata/labels/new"), "yes");
+    let relabelled = |pod: &Pod| pod.is_ready() && pod.text("/metadata/labels/new") == "yes";
+    let after = world.wait_for_pod(WEB, "to be Ready with its new label", relabelled).await;
     assert_eq!(after.container_id("main"), before[0].container_id("main"));
     let mut now = world.containers().await;
     now.retain(|c| c.pod != world.pod_name("b"));

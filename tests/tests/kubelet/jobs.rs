@@ -13,7 +13,7 @@ async fn completed_pod_stays_completed() {
     assert_eq!(job.terminated("main")["message"], "done\n");
     assert_eq!(job.condition("Ready"), "False");
     let first = world.container("job", "main").await.unwrap();
-    assert_eq!(world.engine.logs(&first.id).await.unwrap(), "42\n");
+    assert_eq!(world.wait_for_log("job", "main", "42").await, "42\n");
     // After another pod has started and ended it is still the same container.
     world.write("next.yaml", &scripted("next", "Never", "true"));
     world.wait_for_pod("next", "to succeed", |pod| pod.phase() == "Succeeded").await;

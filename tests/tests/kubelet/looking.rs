@@ -49,14 +49,23 @@ async fn metrics_count_pod_and_container_operations() {
     }
     world.remove("web.yaml");
     world.wait_gone("web").await;
-    let counted = metrics(&world).await;
-    assert!(!counted.contains("\nprober_probe_total{"), "{counted}");
+    // The series are removed after the pod is reported as gone.
+    let look = async || {
+        let counted = metrics(&world).await;
+        if counted.contains("\nprober_probe_total{") { Err(counted) } else { Ok(()) }
+    };
+    world.wait_for("the series of the probe to go", look).await;
 }
 
 #[tokio::test]
 async fn healthz_is_served_on_its_own_port() {
     let world = World::running("healthz").await;
-    let stream = TcpStream::connect(("127.0.0.1", world.healthz_port.number)).await.unwrap();
+    // The port may be bound after the kubelet answers at its socket.
+    let connect = async || {
+        let address = ("127.0.0.1", world.healthz_port.number);
+        TcpStream::connect(address).await.map_err(|error| error.to_string())
+    };
+    let stream = world.wait_for("a connection to the port", connect).await;
     let answer = send_request(stream, "/healthz").await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
 }

@@ -47,7 +47,7 @@ async fn removed_container_is_recreated_alone() {
 async fn stopped_container_is_restarted_alone() {
     let world = World::running("stop").await;
     let before = two(&world).await;
-    let options = StopContainerOptionsBuilder::new().t(1).build();
+    let options = StopContainerOptionsBuilder::new().t(60).build();
     world.engine.docker().stop_container(before.container_id("main"), Some(options)).await.unwrap();
     let after = main_again(&world, &before).await;
     assert_eq!(after.container("main")["lastState"]["terminated"]["exitCode"], 0);
@@ -71,7 +71,7 @@ async fn a_container_started_by_another_program_is_not_duplicated() {
     world.wait_for("one main", one).await;
     world.write("later.yaml", &sleeper("later"));
     world.wait_ready("later").await;
-    one().await.unwrap();
+    world.wait_for("one main beside the later pod", one).await;
     assert_eq!(history.starts(&world.pod_name("a"), "second").len(), 1);
 }
 

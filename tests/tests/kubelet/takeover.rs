@@ -10,7 +10,8 @@ use tests::{History, Pod, World, wait_until};
 /// A web server with a readiness probe each second; the first probe of an adopted container runs within one period.
 fn probed(name: &str) -> String {
     let script = format!("mkdir -p /www; echo hello >/www/index.html; httpd -p 8080 -h /www; {FOREVER}");
-    let probe = "readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1, failureThreshold: 1}";
+    let probe = "readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1, timeoutSeconds: 30, \
+        failureThreshold: 1}";
     pod(name, &format!("containers:\n- {}", container("main", &script, probe)))
 }
 
@@ -94,7 +95,9 @@ async fn crash_loop_backoff_survives_a_kubelet_restart() {
     world.wait_for_pod("a", "to wait", waits).await;
     world.kill();
     world.start().await;
-    let after = world.wait_for_pod("a", "to wait", waits).await;
+    // The back-off may have ended while the kubelet started; the events show its length.
+    let waits_again = |pod: &Pod| pod.restarts("main") >= 1 && pod.waiting("main") == "CrashLoopBackOff";
+    let after = world.wait_for_pod("a", "to wait", waits_again).await;
     assert_eq!(after.container("main")["lastState"]["terminated"]["exitCode"], 3);
     let thrice = async || {
         let starts = history.starts(&full, "main");
@@ -155,7 +158,9 @@ async fn pod_removed_without_a_kubelet_ends_with_its_grace_period() {
     fs::create_dir(world.path("out")).unwrap();
     let main = container("main", script, "volumeMounts: [{name: out, mountPath: /out}]");
     let volumes = format!("volumes:\n- {{name: out, hostPath: {{path: {}}}}}", world.path("out").display());
-    world.write("a.yaml", &pod("a", &format!("{volumes}\ncontainers:\n- {main}")));
+    // Long enough for the script on a busy machine.
+    let manifest = pod("a", &format!("{volumes}\ncontainers:\n- {main}"));
+    world.write("a.yaml", &manifest.replace("GracePeriodSeconds: 2", "GracePeriodSeconds: 30"));
     world.wait_for_log("a", "main", "up").await;
     world.kill();
     world.remove("a.yaml");
