@@ -218,7 +218,7 @@ async fn check_attach_with_input(client: &Client) {
 /// A pod waits for its init container, and fails with it; another is edited while it runs.
 async fn check_conditions(client: &Client) {
     const INITIALIZED: &str = "{.status.conditions[?(@.type=='Initialized')]['status','reason']}";
-    let (init, main) = (container("init", "sleep 1; exit 3", ""), container("main", "sleep 1000", ""));
+    let (init, main) = (container("init", "sleep 5; exit 3", ""), container("main", "sleep 1000", ""));
     let pod = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: fails}}\nspec: {{restartPolicy: Never, initContainers: [{init}], \
          containers: [{main}]}}\n"

@@ -46,8 +46,12 @@ async fn static_pod_master_survives_kills_upgrade_and_reboot() {
     a.node.write("own.yaml", &sleeper("own"));
     a.found(&[]).await;
     a.node.wait_ready("own").await;
-    let log = fs::read_to_string(a.node.log_path()).unwrap();
-    assert_eq!(log.matches("bootstrap.kubeconfig, which does not exist yet").count(), 1, "{log}");
+    let look = async || {
+        let log = fs::read_to_string(a.node.log_path()).map_err(|error| error.to_string())?;
+        let count = log.matches("bootstrap.kubeconfig, which does not exist yet").count();
+        if count == 1 { Ok(()) } else { Err(format!("it says so {count} times: {log}")) }
+    };
+    a.node.wait_for("the log to say once that the kubeconfig is missing", look).await;
     a.node.write("master.yaml", &a.own_manifest(&manifest("master.yaml"), TAG));
     node_ready(&a, &a).await;
 
@@ -75,6 +79,8 @@ async fn static_pod_master_survives_kills_upgrade_and_reboot() {
     };
     a.node.wait_for("logs of a pod on the first node", look).await;
 
+    // The list of pods contains the mirror pod.
+    pod_ready(&a, &a.node.pod_name("own")).await;
     let nodes = names(&a, "/api/v1/nodes").await;
     let pods = names(&a, "/api/v1/namespaces/default/pods").await;
     let (kept_on_a, kept_on_b) = (containers(&a, on_a.name()).await, containers(&b, on_b.name()).await);

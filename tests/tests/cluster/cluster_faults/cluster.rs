@@ -13,7 +13,7 @@ use crate::cluster_faults::writer::Writer;
 pub const PODS: &str = "/api/v1/namespaces/default/pods";
 /// The path of ConfigMaps.
 pub const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-/// A request that takes longer has failed.
+/// A repeated request that takes longer has failed.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 /// The maximum time of a recovery on a busy machine.
 pub const RECOVERY: Duration = Duration::from_secs(120);
@@ -166,7 +166,8 @@ impl Cluster {
             },
         });
         if self.made.is_multiple_of(2) {
-            let owner = self.get("/apis/apps/v1/namespaces/default/replicasets/owner").await.unwrap();
+            let path = "/apis/apps/v1/namespaces/default/replicasets/owner";
+            let owner = wait_until(DEADLINE, async || self.get(path).await).await.unwrap();
             let uid = &owner["metadata"]["uid"];
             pod["metadata"]["ownerReferences"] =
                 json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "owner", "uid": uid}]);
@@ -182,7 +183,7 @@ impl Cluster {
         let promise = self.promises.get_mut(uid).unwrap();
         promise.fate = Fate::Goes;
         let url = self.master.url(&format!("{PODS}/{}", promise.name));
-        let answer = self.master.client().delete(url).timeout(PATIENCE).send().await.unwrap();
+        let answer = self.master.client().delete(url).timeout(DEADLINE).send().await.unwrap();
         assert_eq!(answer.status().as_u16(), 200);
     }
 
@@ -203,7 +204,7 @@ impl Cluster {
     /// If the master does not answer with it.
     pub async fn get(&self, path: &str) -> Result<Value, String> {
         let request = self.master.client().get(self.master.url(path));
-        answer(request, 200).await
+        answer(request.timeout(PATIENCE), 200).await
     }
 
     /// Creates an object at the master. Returns the object as created.
@@ -212,7 +213,8 @@ impl Cluster {
     /// If the master does not create it.
     pub async fn post(&self, path: &str, object: &Value) -> Result<Value, String> {
         let request = self.master.client().post(self.master.url(path)).json(object);
-        answer(request, 201).await
+        // Not repeated, so it may take longer on a busy machine.
+        answer(request.timeout(DEADLINE), 201).await
     }
 
     // --- waiting ---
@@ -280,7 +282,7 @@ impl Cluster {
 }
 
 async fn answer(request: reqwest::RequestBuilder, expected: u16) -> Result<Value, String> {
-    let answer = request.timeout(PATIENCE).send().await.map_err(|error| format!("{error:?}"))?;
+    let answer = request.send().await.map_err(|error| format!("{error:?}"))?;
     let code = answer.status().as_u16();
     let text = answer.text().await.map_err(|error| error.to_string())?;
     if code != expected {

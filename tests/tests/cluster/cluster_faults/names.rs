@@ -32,7 +32,8 @@ async fn wait_ready_at(master: &Master, address: &str) {
 #[tokio::test]
 async fn second_machine_with_a_node_name_waits_until_the_first_leaves() {
     let (bed, [mut first, mut second]) = Bed::named([NODE, NODE]).await;
-    let master = bed.master(&["--node-monitor-grace-period", "12s"]).await;
+    // Twice the interval of lease renewals: the first node must not be lost on a busy machine.
+    let master = bed.master(&["--node-monitor-grace-period", "20s"]).await;
     first.join(&master, &[]).await;
     wait_ready_at(&master, &first.address).await;
 

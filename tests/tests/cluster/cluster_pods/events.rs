@@ -34,8 +34,11 @@ async fn events_of_a_pod_are_posted_once_and_counted() {
     assert_eq!(event["involvedObject"]["uid"], there.uid());
     let text = kubectl(&master, &["describe", "pod", &name]).await;
     assert!(text.contains("Started container main") && text.contains("kubelet"), "{text}");
-    let text = kubectl(&master, &["get", "events", "--field-selector", "involvedObject.kind=Node"]).await;
-    assert!(text.contains("NodeReady"), "{text}");
+    let look = async || {
+        let text = kubectl(&master, &["get", "events", "--field-selector", "involvedObject.kind=Node"]).await;
+        if text.contains("NodeReady") { Ok(()) } else { Err(text) }
+    };
+    world.wait_for("the event of the node", look).await;
 
     // Repeated events are counted, also by the next kubelet, which duplicates none.
     world.stop().await;

@@ -28,6 +28,11 @@ async fn removed_node_leaves_no_state_and_may_join_again() {
     world.wait_gone("own").await;
     gone_from_master(&world, &master, "own").await;
 
+    let empty = async || match world.leftovers().await {
+        left if left.is_empty() => Ok(()),
+        left => Err(format!("{left:?}")),
+    };
+    world.wait_for("nothing to be left of the pods", empty).await;
     world.stop().await;
     assert_eq!(world.leftovers().await, [""; 0]);
     assert_eq!(network::bridge(&node), None);

@@ -29,6 +29,10 @@ pub async fn joined(name: &str) -> (Master, World) {
         if Pod(node.clone()).is_ready() { Ok(()) } else { Err(format!("{node} {account}")) }
     };
     world.wait_for("the node to be Ready at the master", look).await;
+    // kubectl needs it for logs and commands of pods.
+    let serving = world.root_dir().join("pki/kubelet-server-current.pem");
+    let is_there = async || if serving.exists() { Ok(()) } else { Err("it is not there".to_owned()) };
+    world.wait_for("the serving certificate of the node", is_there).await;
     (master, world)
 }
 

@@ -72,11 +72,16 @@ async fn pod_uses_its_service_account_token_even_after_a_reboot_without_a_master
     world.wait_for("the tokens to be on the disk", is_kept).await;
     master.kill();
     world.kill();
+    let lost = world.containers().await;
     world.engine.remove_all(&world.node).await;
     forget_memory(&world);
     world.start().await;
     for name in ["plain", "robot"] {
-        world.wait_ready(name).await;
+        // At first the status may be that of the lost container.
+        let is_new = |pod: &Pod| {
+            pod.is_ready() && lost.iter().all(|container| container.id != pod.container_id("main"))
+        };
+        world.wait_for_pod(name, "to run in a new container", is_new).await;
     }
     let output = world.kubelet(&["exec", &plain, "--", "cat", &format!("{PLACE}/token")]).await;
     assert_eq!((output.code, output.stdout), (0, token));
