@@ -33,6 +33,16 @@ pub async fn shown(node: &World, master: &Master, name: &str) -> String {
     name
 }
 
+/// Waits until the pod's log can be read through the master.
+pub async fn wait_for_logs(node: &World, master: &Master, pod: &str) {
+    let kubeconfig = master.data_dir().join("admin.kubeconfig");
+    let look = async || match master.kubectl(&kubeconfig, &["logs", pod]).await {
+        output if output.code == 0 && output.stdout == "here\n" => Ok(()),
+        output => Err(format!("{output:?}")),
+    };
+    node.wait_for("the pod's log through the master", look).await;
+}
+
 /// Asserts the pod's log as read through the master.
 pub async fn logs(master: &Master, pod: &str) {
     assert_eq!(admin(master, &["logs", pod]).await, "here\n");
@@ -60,6 +70,7 @@ async fn one_minute_certificates_are_renewed_without_kubectl_errors() {
     let node = started("minute", &["--bootstrap", &line(&master).await]).await;
     is_in(&node, &master, "kubelet:").await;
     let pod = runs(&node, &master).await;
+    wait_for_logs(&node, &master, &pod).await;
     let files = ["kubelet-client-current.pem", "kubelet-server-current.pem"].map(|name| pem(&node, name));
     let files = [&files[0], &files[1], &master.data_dir().join("pki/serving.pem")];
     let mut seen = [BTreeSet::new(), BTreeSet::new(), BTreeSet::new()];
@@ -78,14 +89,20 @@ async fn one_minute_certificates_are_renewed_without_kubectl_errors() {
         never = keeps_asking(&master, &log, "here\n") => match never {},
         never = keeps_asking(&master, &echo, "inside\n") => match never {},
     }
-    // Each renewal is logged once.
-    let log = fs::read_to_string(node.log_path()).unwrap();
-    for (log, line) in [
-        (&log, "the client certificate of this node is valid until"),
-        (&log, "the serving certificate of this node is valid until"),
-        (&master.log(), "reloaded the serving certificate: it is valid until"),
-    ] {
-        let entry = log.lines().filter(|entry| entry.contains(line) && entry.contains("INFO")).count();
-        assert!(entry >= rotations, "{entry} times {line:?} in\n{log}");
-    }
+    // Each renewal is logged, after its file is written.
+    let logged = async || {
+        let log = fs::read_to_string(node.log_path()).map_err(|error| error.to_string())?;
+        for (log, line) in [
+            (&log, "the client certificate of this node is valid until"),
+            (&log, "the serving certificate of this node is valid until"),
+            (&master.log(), "reloaded the serving certificate: it is valid until"),
+        ] {
+            let entry = log.lines().filter(|entry| entry.contains(line) && entry.contains("INFO")).count();
+            if entry < rotations {
+                return Err(format!("{entry} times {line:?} in\n{log}"));
+            }
+        }
+        Ok(())
+    };
+    node.wait_for("each renewal to be logged", logged).await;
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tests::{Master, World};
 
 use crate::kubelet_joining::machine::{file, is_in, line, master, pem, started};
-use crate::kubelet_joining::reached::{logs, runs};
+use crate::kubelet_joining::reached::{logs, runs, wait_for_logs};
 
 const CLIENT: &str = "kubelet-client-current.pem";
 const SERVING: &str = "kubelet-server-current.pem";
@@ -103,7 +103,7 @@ async fn the_root_ca_is_rotated_and_retired_while_the_kubelet_runs() {
         node.kill();
         begins(&mut node, &line, "the client certificate of this node is valid until").await;
         believes(&node, &[&new]).await;
-        logs(&master, &pod).await;
+        wait_for_logs(&node, &master, &pod).await;
     }
 }
 

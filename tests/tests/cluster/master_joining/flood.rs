@@ -24,9 +24,11 @@ fn resident_kib(master: &Master) -> u64 {
 /// Total bytes of the files below a directory.
 fn bytes_below(directory: &std::path::Path) -> u64 {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
-    let bytes = entries.map(|entry| match entry.metadata().unwrap() {
-        metadata if metadata.is_dir() => bytes_below(&entry.path()),
-        metadata => metadata.len(),
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        // The master has removed or renamed a temporary file.
+        Err(_) => 0,
     });
     bytes.sum()
 }
