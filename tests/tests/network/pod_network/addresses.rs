@@ -4,7 +4,7 @@ use tests::manifest::{FOREVER, container, pod, sleeper};
 use tests::network::{bridge, cables, records, routes};
 use tests::{World, free_port};
 
-use crate::pod_network::machine::{gateway, get, node};
+use crate::pod_network::machine::{gateway, get, has_no_cables, node};
 
 /// A web server that answers with its own name.
 fn server(name: &str, more: &str) -> String {
@@ -72,8 +72,14 @@ async fn host_port_is_forwarded_from_all_clients_until_the_pod_ends() {
             .await;
     }
     for from in ["other", "web"] {
-        let answer = fetch(&world, from, &format!("{gateway}:{number}")).await;
-        assert_eq!(answer, Ok(name.clone()), "from {from}");
+        world
+            .wait_for(&format!("an answer to {from}"), async || {
+                match fetch(&world, from, &format!("{gateway}:{number}")).await? {
+                    answer if answer == name => Ok(()),
+                    other => Err(other),
+                }
+            })
+            .await;
     }
     world.remove("web.yaml");
     world.wait_gone("web").await;
@@ -126,7 +132,12 @@ async fn pod_addresses_are_released_and_an_empty_node_has_no_network_state() {
     world.remove(&format!("{goes}.yaml"));
     world.wait_gone(goes).await;
     world.wait_ready(&waits).await;
-    assert_eq!((records(&world.root_dir()), cables(&world.node).len()), (5, 5));
+    // The kernel removes the veth of an ended pod in the background.
+    let five = async || match (records(&world.root_dir()), cables(&world.node).len()) {
+        (5, 5) => Ok(()),
+        other => Err(format!("{other:?} are left")),
+    };
+    world.wait_for("records and veths of five pods", five).await;
     for name in ["a", "b", "c", "d", "e", "f"].into_iter().filter(|name| *name != goes) {
         world.remove(&format!("{name}.yaml"));
     }
@@ -141,6 +152,7 @@ async fn pod_addresses_are_released_and_an_empty_node_has_no_network_state() {
         .await;
     assert!(bridge(&world.node).is_some());
     assert_eq!(routes(&world.node).len(), 1);
+    has_no_cables(&world).await;
     world.stop().await;
     assert_eq!((bridge(&world.node), routes(&world.node)), (None, vec![]));
 }

@@ -9,7 +9,7 @@ use tests::{DEADLINE, Pod, PrivateEngine, World, free_port};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::pod_network::machine::{change, gateway, node};
+use crate::pod_network::machine::{change, gateway, has_no_cables, node};
 
 /// Waits until the node reaches a pod: its address answers.
 async fn is_reached(world: &World, ip: &str) {
@@ -143,6 +143,7 @@ async fn running_pods_keep_their_network_when_the_flag_changes() {
     world.wait_gone("a").await;
     world.remove("b.yaml");
     world.wait_gone("b").await;
+    has_no_cables(&world).await;
     world.stop().await;
     assert_eq!(bridge(&world.node), None);
 }
@@ -159,6 +160,7 @@ async fn switch_to_the_docker_network_removes_state_of_a_killed_kubelet() {
         left => Err(format!("{left} are left")),
     };
     world.wait_for("its addresses to be given back", given_back).await;
+    has_no_cables(&world).await;
     world.kill();
     assert!(bridge(&world.node).is_some());
     world.set_flags(["--pod-network", "docker"]);
@@ -220,6 +222,7 @@ async fn a_bridge_with_unrecorded_pods_is_kept() {
     world.engine.docker().kill_container(&main.id, None).await.unwrap();
     world.start().await;
     world.wait_gone("a").await;
+    has_no_cables(&world).await;
     world.stop().await;
     assert_eq!(bridge(&world.node), None);
 }

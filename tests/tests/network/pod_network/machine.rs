@@ -45,6 +45,16 @@ pub async fn get(host: &str, port: u16) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
+/// Waits until no veth of a pod is left, so that the kubelet removes the bridge when it stops. The kernel removes
+/// the veth of an ended pod in the background.
+pub async fn has_no_cables(world: &World) {
+    let look = async || match network::cables(&world.node) {
+        left if left.is_empty() => Ok(()),
+        left => Err(format!("{left:?} are left")),
+    };
+    world.wait_for("the veths to go", look).await;
+}
+
 /// The IPv4 address of the node's bridge.
 pub fn gateway(world: &World) -> String {
     let shown = ip(&["addr", "show", &network::bridge(&world.node).unwrap()]);

@@ -13,7 +13,7 @@ use kubelet::network::native::{PeerRoutes, SyncResult};
 use kubelet::network::nft;
 use tests::{DEADLINE, Host};
 
-use crate::pod_network::rules::stage::{UNANSWERED_AFTER, add, bracketed, ensure, ip, set};
+use crate::pod_network::rules::stage::{add, bracketed, ensure, ip, set};
 
 /// The port on which every server answers with the client's address.
 const WHO: u16 = 80;
@@ -215,11 +215,10 @@ impl Stage {
     }
 
     /// The answer that a client gets: the server's name and the client address that the server sees.
-    pub fn send_request(&self, who: At, to: &str) -> Result<String, String> {
+    pub fn send_request(&self, who: At, to: &str, within: Duration) -> Result<String, String> {
         self.at(who, || {
             let to = SocketAddr::new(to.parse().unwrap(), WHO);
-            let mut stream =
-                TcpStream::connect_timeout(&to, UNANSWERED_AFTER).map_err(|error| error.to_string())?;
+            let mut stream = TcpStream::connect_timeout(&to, within).map_err(|error| error.to_string())?;
             let mut response = String::new();
             stream.set_read_timeout(Some(DEADLINE)).unwrap();
             stream.read_to_string(&mut response).map_err(|error| error.to_string())?;
@@ -229,7 +228,7 @@ impl Stage {
 
     /// Asserts that this server answers the client and sees the given source address.
     pub fn assert_received(&self, who: At, by: At, version: u8, source: &str) {
-        let response = self.send_request(who, &by.address(version));
+        let response = self.send_request(who, &by.address(version), DEADLINE);
         assert_eq!(response, Ok(format!("{by:?} sees {source}")), "{who:?} to {by:?} over IPv{version}");
     }
 
@@ -309,5 +308,5 @@ pub fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// The maximum duration of a reconcile without changes, on the slowest machine.
+/// The maximum processor time of a reconcile without changes, on the slowest machine.
 pub const A_LOOK: Duration = Duration::from_secs(2);

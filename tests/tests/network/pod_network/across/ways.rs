@@ -1,18 +1,19 @@
 //! Connectivity of pods and nodes, and the source addresses that the servers see.
 
-use std::time::Instant;
+use std::time::Duration;
 
 use kubelet::network::Member;
 use kubelet::network::native::PeerRoutes;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::stage::{A_LOOK, At, NODES, Stage, address, member, range};
-use crate::pod_network::rules::stage::run;
+use crate::pod_network::rules::stage::{UNANSWERED_AFTER, run};
 
 #[tokio::test]
 async fn pods_of_different_nodes_see_each_others_addresses() {
     let mut stage = Stage::new().await;
-    assert!(stage.send_request(At::PodA, &At::PodB.address(4)).is_err());
-    assert!(stage.send_request(At::PodA, &At::PodC.address(4)).is_err());
+    assert!(stage.send_request(At::PodA, &At::PodB.address(4), UNANSWERED_AFTER).is_err());
+    assert!(stage.send_request(At::PodA, &At::PodC.address(4), UNANSWERED_AFTER).is_err());
     stage.settle_all();
     stage.assert_all_connected();
     for version in [4, 6] {
@@ -143,6 +144,11 @@ async fn tunnel_mtu_follows_the_mtu_of_the_underlying_link() {
     stage.assert_all_connected();
 }
 
+/// The processor time of this thread, which other tests do not prolong.
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
+}
+
 #[tokio::test]
 async fn route_sync_of_a_thousand_nodes_is_fast() {
     let mut stage = Stage::new().await;
@@ -169,13 +175,13 @@ async fn route_sync_of_a_thousand_nodes_is_fast() {
         members.push(member);
     }
     stage.members.extend(members);
-    let begun = Instant::now();
+    let begun = processor_time();
     let result = stage.sync(At::A);
-    let first = begun.elapsed();
+    let first = processor_time() - begun;
     assert_eq!((result.failed, result.warnings), (None, [].into()));
-    let begun = Instant::now();
+    let begun = processor_time();
     assert_eq!(stage.sync(At::A).repaired, [""; 0]);
-    let second = begun.elapsed();
+    let second = processor_time() - begun;
     println!("a thousand nodes: {first:?} to lay, {second:?} to look at");
     assert!(second < A_LOOK, "{second:?}");
     let routes = stage.at(At::A, || run("ip route show proto 67 | wc -l"));

@@ -12,7 +12,7 @@ use tests::network::bridge;
 
 use super::cases::{Others, forged, names, own};
 use super::wire::Wire;
-use crate::pod_network::machine::{gateway, node};
+use crate::pod_network::machine::{gateway, has_no_cables, node};
 
 /// Opens the `eth0` of a running pod.
 async fn open(world: &World, pod: &str) -> Wire {
@@ -90,6 +90,7 @@ async fn pod_may_send_only_from_its_own_addresses() {
     };
     world.wait_for("the table to go with the last pod", is_gone).await;
     let name = bridge(&world.node).unwrap();
+    has_no_cables(&world).await;
     world.stop().await;
     assert_eq!(run(&format!("nft list tables | grep {name} || true")), "");
 }
