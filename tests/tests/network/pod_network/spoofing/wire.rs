@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType};
 use rustix::net::{recvfrom, sendto, socket_with};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use tests::DEADLINE;
 
 use super::frames::{Mac, udp, untagged};
@@ -54,11 +55,16 @@ impl Wire {
 
     /// Sends frames and then markers. Returns the names of the frames that arrive before the last marker.
     pub fn try_all<'a>(&self, other: &Wire, frames: &'a [(&'a str, Vec<u8>)]) -> BTreeSet<&'a str> {
+        // Frames that different processors forward may overtake each other, so this thread stays on one.
+        let processors = sched_getaffinity(None).unwrap();
+        let mut own = CpuSet::new();
+        own.set(sched_getcpu());
+        sched_setaffinity(None, &own).unwrap();
         frames.iter().for_each(|(_, frame)| self.send(frame));
-        // Several markers, because frames of two processors may overtake each other.
         for number in 0..MARKERS {
             self.send(&self.marker(other, number));
         }
+        sched_setaffinity(None, &processors).unwrap();
         let (mut seen, mut markers) = (BTreeSet::new(), 0);
         while markers < MARKERS {
             let frame = other.receive();
