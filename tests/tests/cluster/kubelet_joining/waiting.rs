@@ -43,8 +43,14 @@ async fn complaint_serving_requests_stay_pending_but_one_approval_covers_both_wh
     // A restart sends no request: the certificates are still valid.
     let before = file(&node, &pem(&node, "kubelet-client-current.pem")).await;
     node.stop().await;
+    let begun = std::fs::read_to_string(node.log_path()).unwrap().len();
     node.start().await;
-    wait_for_log(&node, "the serving certificate of this node is valid until").await;
+    let look = async || {
+        let log = std::fs::read_to_string(node.log_path()).map_err(|error| error.to_string())?;
+        let is_used = log[begun..].contains("the serving certificate of this node is valid until");
+        if is_used { Ok(()) } else { Err(log) }
+    };
+    node.wait_for("the restarted kubelet to use its serving certificate", look).await;
     assert_eq!(file(&node, &pem(&node, "kubelet-client-current.pem")).await, before);
     assert_eq!(requests(&master, CLIENT).await.len(), 1);
 }
