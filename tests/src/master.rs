@@ -44,7 +44,14 @@ impl Master {
     }
 
     /// Starts a master without controllers of workloads. The test plays them.
+    ///
+    /// Nodes need no heartbeats for an hour.
     pub async fn without_workloads() -> Self {
+        Self::without_workloads_and(&[]).await
+    }
+
+    /// Does the same, and leaves out more controllers, each given as `-NAME`.
+    pub async fn without_workloads_and(more: &[&str]) -> Self {
         let controllers = [
             "*",
             "-cronjob-controller",
@@ -56,7 +63,9 @@ impl Master {
             "-replicationcontroller-controller",
             "-statefulset-controller",
         ];
-        let mut master = Self::new().with_flags(["--controllers", &controllers.join(",")]);
+        let controllers = [&controllers[..], more].concat().join(",");
+        let mut master =
+            Self::new().with_flags(["--controllers", &controllers, "--node-monitor-grace-period=1h"]);
         master.start().await;
         master
     }
@@ -191,6 +200,22 @@ impl Master {
     /// Sends a GET request as administrator. Returns the status code and the body.
     pub async fn get_as_admin(&self, path: &str) -> (u16, String) {
         self.send_request(&client(&self.admin().unwrap()).unwrap(), path).await.unwrap()
+    }
+
+    /// Waits until a path exists, such as that of an object that a controller creates.
+    pub async fn until_found(&self, path: &str) {
+        let client = self.client();
+        let look = async || match self.send_request(&client, path).await? {
+            (200, _) => Ok(()),
+            (code, answer) => Err(format!("{code} {answer}")),
+        };
+        wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{path}: {seen}\n{}", self.log()));
+    }
+
+    /// Waits for the default service account of a namespace. A pod is rejected if it would wait for it longer than
+    /// two seconds.
+    pub async fn until_account(&self, namespace: &str) {
+        self.until_found(&format!("/api/v1/namespaces/{namespace}/serviceaccounts/default")).await;
     }
 
     /// Returns the join string for machines of this host.

@@ -15,7 +15,9 @@ struct Bed {
 
 impl Bed {
     async fn new() -> Self {
-        let master = Master::running().await;
+        // The pods are on nodes that do not exist. The pod garbage collector would delete them after 40 seconds.
+        let mut master = Master::new().with_flags(["--controllers", "*,-pod-garbage-collector-controller"]);
+        master.start().await;
         let admin = master.data_dir().join("admin.kubeconfig");
         let node = master.user("system:node:a", &["system:nodes"]).await;
         let bed = Self { master, admin, node };
@@ -28,6 +30,7 @@ impl Bed {
         ] {
             bed.may(&bed.admin, line).await;
         }
+        bed.master.until_found("/api/v1/namespaces/shop/configmaps/kube-root-ca.crt").await;
         bed.make(&bed.admin, &pod("web-a", "a", "of-a")).await;
         bed.make(&bed.admin, &pod("web-b", "b", "of-b")).await;
         bed

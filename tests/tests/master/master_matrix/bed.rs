@@ -52,7 +52,9 @@ pub struct Bed {
 impl Bed {
     /// A master with all objects of the matrix.
     pub async fn new() -> Self {
-        let mut master = Master::new().with_flags(["--node-admission=certificate"]);
+        // The Nodes get no taints of silent nodes, because an update of an older version would remove these.
+        let mut master =
+            Master::new().with_flags(["--node-admission=certificate", "--node-monitor-grace-period=1h"]);
         master.start().await;
         let admin = master.client();
         let mut bed = Self { master, admin, requests: NODES.map(request).to_vec(), uids: HashMap::new() };

@@ -56,6 +56,9 @@ async fn many_large_objects_leave_nodes_and_controllers_working() {
         let made = jane.post(&maps).json(&large_map(&format!("m{number}"))).send().await.unwrap();
         assert_eq!(made.status(), 201, "{number}: {}", made.text().await.unwrap());
     }
+    // Without their node, the pods would be deleted after 40 seconds.
+    let node = json!({"metadata": {"name": "n1"}});
+    assert_eq!(jane.post(url(&master, "/api/v1/nodes")).json(&node).send().await.unwrap().status(), 201);
     let pods = url(&master, &format!("{NAMESPACES}/default/pods"));
     for number in 0..9 {
         let look = async || match jane.post(&pods).json(&pod(&format!("p{number}"), 1_400_000)).send().await {
@@ -72,6 +75,7 @@ async fn many_large_objects_leave_nodes_and_controllers_working() {
     assert_eq!(refused["reason"], "RequestEntityTooLarge");
     assert!(refused["message"].as_str().unwrap().contains("etcdserver: request is too large"), "{refused}");
 
+    master.until_found(&format!("{NAMESPACES}/big/configmaps/kube-root-ca.crt")).await;
     // Every page is within the kubelet's limit.
     let of_node = format!("{}?fieldSelector=spec.nodeName%3Dn1&limit=100", url(&master, "/api/v1/pods"));
     let (names, largest) = pages(&jane, &of_node).await;
