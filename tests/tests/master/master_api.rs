@@ -160,6 +160,7 @@ async fn events_and_pods_are_served_in_all_their_group_versions() {
     assert!(printed.contains("so it is"), "{printed}");
 
     let pod = r#"{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": {"host": "n1"}}"#;
+    master.until_account("default").await;
     let result = raw(&master, "create", "/api/v1beta3/namespaces/default/pods", pod).await;
     assert!(result.contains("\"host\":\"n1\""), "{result}");
     assert_eq!(kubectl(&master, &["get", "pod", "p", "-o", "jsonpath={.spec.nodeName}"]).await, "n1");

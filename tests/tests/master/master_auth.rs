@@ -44,6 +44,7 @@ async fn users_have_the_permissions_of_their_roles_and_get_the_reason_otherwise(
                     in the namespace \"shop\"";
     assert_eq!((refused.code, refused.stderr.trim_end()), (1, expected));
     admin(&master, "create rolebinding devs -n shop --clusterrole=view --group=dev").await;
+    master.until_found("/api/v1/namespaces/shop/configmaps/kube-root-ca.crt").await;
     for (arguments, expected) in [
         ("auth can-i list pods -n shop", "yes"),
         ("auth can-i get pods --subresource=log -n shop", "yes"),

@@ -149,13 +149,16 @@ async fn check_reports_why_the_master_is_unreachable() {
 
 #[tokio::test]
 async fn check_findings_of_a_cluster_name_their_cause() {
-    let master = Master::running().await;
+    // No kubelet sends heartbeats here, so the node keeps its condition only during a long grace period.
+    let mut master = Master::new().with_flags(["--node-monitor-grace-period=1h"]);
+    master.start().await;
     create(&master, "/api/v1/namespaces", &json!({"metadata": {"name": "shop"}})).await;
     create(&master, "/api/v1/namespaces", &json!({"metadata": {"name": "held"}})).await;
     let ready =
         json!([{"type": "Ready", "status": "False", "reason": "Down", "message": "the engine is away"}]);
     let node = json!({"metadata": {"name": "n1"}, "spec": {"unschedulable": true}, "status": {"conditions": ready, "nodeInfo": {"kubeletVersion": "v1.37.0"}}});
     create(&master, "/api/v1/nodes", &node).await;
+    master.until_account("shop").await;
     let pods = "/api/v1/namespaces/shop/pods";
     let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
     for (name, status) in [
@@ -290,6 +293,7 @@ async fn changed_service_cidr_is_published_and_services_outside_of_it_are_findin
     let service =
         json!({"metadata": {"name": "old"}, "spec": {"clusterIP": "10.96.1.1", "ports": [{"port": 80}]}});
     create(&master, "/api/v1/namespaces/default/services", &service).await;
+    master.until_found("/api/v1/namespaces/default/services/kubernetes").await;
     master.stop(Signal::TERM).await;
     let warning = "services have IPs outside --service-cluster-ip-range";
     assert!(!master.log().contains(warning), "{}", master.log());

@@ -194,6 +194,9 @@ async fn limit_ranges_and_quotas_use_the_stock_defaults_and_messages() {
         &["create", "quota", "q", "-n", "shop", "--hard=pods=2,requests.cpu=250m,count/secrets=1"],
     )
     .await;
+    // The server lets a pod wait for the first count, and for the service account, for two seconds only.
+    prints(&master, &["get", "quota", "q", "-n", "shop", "-o", "jsonpath={.status.used.pods}"], "0").await;
+    master.until_account("shop").await;
     let much = create(&master, &pod("much", "{limits: {cpu: \"2\"}}")).await;
     let expected = "pods \"much\" is forbidden: maximum cpu usage per Container is 1, but limit is 2";
     assert!(much.stderr.contains(expected), "{much:?}");
@@ -251,6 +254,7 @@ async fn pod_gets_the_admission_defaults_of_the_stock_server() {
     let mut master = Master::new().with_flags(["--scheduling-gates", "example.com/images,example.com/place"]);
     master.start().await;
     kubectl(&master, &["create", "namespace", "shop"]).await;
+    master.until_account("shop").await;
     created(
         &master,
         "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata:\n  name: high\nvalue: 1000\n",

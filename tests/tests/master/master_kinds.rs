@@ -43,6 +43,7 @@ async fn kubectl_gets_validation_errors_and_defaults_of_built_in_kinds() {
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     };
+    master.until_account("default").await;
     let (right, wrong) = (write("right.yaml", MANIFESTS), write("wrong.yaml", WRONG));
     // Twice with client-side and twice with server-side apply: defaults set by the server cause no conflict.
     let apply = ["apply", "--validate=false", "-f", &right];

@@ -272,6 +272,7 @@ async fn owner_with_pod(master: &Master, kind: &str, owner: &Value, pod: &str) {
 async fn pods_of_jobs_and_replication_controllers_are_orphaned_by_default() {
     // The ReplicationController controller would release pods that do not match the selector.
     let master = Master::without_workloads().await;
+    master.until_account("default").await;
     for (kind, owner, path, warning) in [
         (
             "job",

@@ -21,6 +21,7 @@ async fn output_of(master: &Master, kubectl: &Path, arguments: &[&str]) -> Strin
 #[tokio::test]
 async fn every_kind_has_its_table_columns() {
     let master = Master::running().await;
+    master.until_account("default").await;
     let folder = tempfile::tempdir().unwrap();
     let objects = folder.path().join("objects.yaml");
     fs::write(&objects, OBJECTS).unwrap();

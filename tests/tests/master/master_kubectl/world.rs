@@ -200,17 +200,13 @@ fn copy(from: &Path, to: &Path, me: &str) {
     }
 }
 
-/// Creates a namespace and waits for its service account; pods are rejected before that.
+/// Creates a namespace. Waits for its service account and for a ConfigMap that `learning` lists.
 async fn make_namespace(master: &Master, name: &str) {
     let client = master.client();
     let url = format!("https://127.0.0.1:{}/api/v1/namespaces", master.port);
     let namespace = json!({"metadata": {"name": name}});
     let made = client.post(url).json(&namespace).send().await.unwrap();
     assert!(made.status().is_success(), "{name}: {}", made.text().await.unwrap());
-    let account = format!("/api/v1/namespaces/{name}/serviceaccounts/default");
-    let look = async || match master.send_request(&client, &account).await? {
-        (200, _) => Ok(()),
-        (_, answer) => Err(answer),
-    };
-    wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{name} has no account: {seen}"));
+    master.until_account(name).await;
+    master.until_found("/api/v1/namespaces/kube-public/configmaps/kube-root-ca.crt").await;
 }

@@ -24,15 +24,20 @@ class Journey(unittest.TestCase):
         self.core = client.CoreV1Api()
         namespace = self.core.create_namespace({"metadata": {"generateName": "journey-"}})
         self.namespace = namespace.metadata.name
-        # A controller adds this ConfigMap to every namespace. Tests of lists and watches start after it.
-        stream = watch.Watch()
-        for _ in stream.stream(
-            self.core.list_namespaced_config_map,
-            self.namespace,
-            field_selector=f"metadata.name={ROOT_CA}",
-            timeout_seconds=DEADLINE_SECONDS,
+        # Controllers add these to every namespace. Tests of lists and watches start after the ConfigMap. The server
+        # lets a pod wait for the account for two seconds only.
+        for list_function, name in (
+            (self.core.list_namespaced_config_map, ROOT_CA),
+            (self.core.list_namespaced_service_account, "default"),
         ):
-            stream.stop()
+            stream = watch.Watch()
+            for _ in stream.stream(
+                list_function,
+                self.namespace,
+                field_selector=f"metadata.name={name}",
+                timeout_seconds=DEADLINE_SECONDS,
+            ):
+                stream.stop()
 
     def config_map(self, name, data=None, **metadata):
         """Creates a ConfigMap."""
