@@ -133,7 +133,7 @@ async fn bed(extenders: &[String]) -> Bed {
     let mut master =
         Master::new().with_flags(["--scheduler=true", "--node-monitor-grace-period=1h", config.as_str()]);
     master.start().await;
-    let bed = Bed::of(master);
+    let bed = Bed::of(master).await;
     for name in ["a", "b", "c"] {
         bed.node(name, "x", json!({})).await;
     }
