@@ -94,7 +94,7 @@ impl Bench {
                 "wait",
                 "--for",
                 "condition=established",
-                "--timeout=10s",
+                "--timeout=50s",
                 "crd/crontabs.stable.example.com",
             ])
             .await;
@@ -299,17 +299,17 @@ async fn deleting_a_crd_deletes_its_objects() {
     let refused = bench.refused(&["create", "--validate=false", "-f", &theirs]).await;
     assert!(refused.contains("terminating"), "{refused}");
     bench.ok(&["patch", "ct", "mine", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]).await;
-    bench.ok(&["wait", "--for=delete", "--timeout=10s", "crd/crontabs.stable.example.com"]).await;
+    bench.ok(&["wait", "--for=delete", "--timeout=50s", "crd/crontabs.stable.example.com"]).await;
 
     // Afterwards its names are free, and a new definition starts without objects.
     bench
-        .ok(&["wait", "--for", "condition=established", "--timeout=10s", "crd/tabs.stable.example.com"])
+        .ok(&["wait", "--for", "condition=established", "--timeout=50s", "crd/tabs.stable.example.com"])
         .await;
     bench.ok(&["delete", "crd", "tabs.stable.example.com"]).await;
     let file = bench.file("again.yaml", CRON_TABS);
     bench.ok(&["create", "-f", &file]).await;
     bench
-        .ok(&["wait", "--for", "condition=established", "--timeout=10s", "crd/crontabs.stable.example.com"])
+        .ok(&["wait", "--for", "condition=established", "--timeout=50s", "crd/crontabs.stable.example.com"])
         .await;
     assert_eq!(bench.ok(&["get", "ct", "-o", "name"]).await, "");
 }
@@ -327,7 +327,7 @@ async fn crd_validation_rules_apply_to_every_kind_of_write() {
     let file = bench.file("crd.yaml", &with_rules);
     bench.ok(&["create", "-f", &file]).await;
     let waiting =
-        ["wait", "--for", "condition=established", "--timeout=10s", "crd/crontabs.stable.example.com"];
+        ["wait", "--for", "condition=established", "--timeout=50s", "crd/crontabs.stable.example.com"];
     bench.ok(&waiting).await;
     let mine = bench.file("mine.yaml", MINE);
     bench.ok(&["create", "-f", &mine]).await;

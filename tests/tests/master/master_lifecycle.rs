@@ -33,6 +33,7 @@ impl Bed {
         let flags = ["--scheduler=true", "--node-monitor-grace-period=6s", "--node-eviction-rate=5"];
         let mut master = Master::new().with_flags(flags);
         master.start().await;
+        master.until_account("default").await;
         let bed = Self { client: master.client(), master, alive: Arc::default() };
         tokio::spawn(renew(bed.client.clone(), bed.master.url(LEASES), bed.alive.clone()));
         bed
@@ -307,8 +308,9 @@ async fn a_restarted_master_gives_every_node_the_full_grace_period() {
     }
     bed.pod("none", "a", json!({"tolerations": [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}]}))
         .await;
-    bed.is_silent("a");
+    // After the stop, because the old master must not see the grace period end.
     assert!(bed.master.stop(Signal::TERM).await.success());
+    bed.is_silent("a");
     let begun = Instant::now();
     bed.master.start().await;
     bed.until(&format!("{PODS}/none"), is_gone).await;

@@ -15,6 +15,8 @@ const VARIABLES: usize = 8_000;
 /// The slowest other request may take at most this fraction of the attack's duration. A server that computes patches on
 /// its request threads needs a third, because its two threads have three patches each.
 const PART: u32 = 6;
+/// A busy machine can delay a request. A server that blocks fails in every attempt.
+const ATTEMPTS: usize = 3;
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
@@ -70,29 +72,38 @@ async fn expensive_patches_do_not_block_other_requests() {
         slowest
     };
     let unloaded = round(0).await;
-    let (body, begun) = (patch(), Instant::now());
-    let attack = join_all((0..PATCHES).map(|_| {
-        let request = mallory.patch(url(&master, &format!("{DEPLOYMENTS}/fat"))).body(body.clone());
-        request.header("content-type", "application/strategic-merge-patch+json").send()
-    }));
-    let mut attack = std::pin::pin!(attack);
-    let (mut rounds, mut slowest) = (0, Duration::ZERO);
-    let answers = loop {
-        tokio::select! {
-            answers = &mut attack => break answers,
-            took = round(rounds + 1) => {
-                (rounds, slowest) = (rounds + 1, slowest.max(took));
+    let (body, mut number) = (patch(), 0);
+    let mut shares = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let begun = Instant::now();
+        let attack = join_all((0..PATCHES).map(|_| {
+            let request = mallory.patch(url(&master, &format!("{DEPLOYMENTS}/fat"))).body(body.clone());
+            request.header("content-type", "application/strategic-merge-patch+json").send()
+        }));
+        let mut attack = std::pin::pin!(attack);
+        let (mut rounds, mut slowest) = (0, Duration::ZERO);
+        let answers = loop {
+            number += 1;
+            tokio::select! {
+                answers = &mut attack => break answers,
+                took = round(number) => {
+                    (rounds, slowest) = (rounds + 1, slowest.max(took));
+                }
             }
+        };
+        let took = begun.elapsed();
+        println!(
+            "{PATCHES} patches of {} bytes in {took:?}: {rounds} rounds, the slowest request {slowest:?}, {unloaded:?} before",
+            body.len()
+        );
+        let codes: Vec<u16> = answers.into_iter().map(|answer| answer.unwrap().status().as_u16()).collect();
+        assert!(codes.contains(&200), "{codes:?}");
+        assert!(codes.iter().all(|code| matches!(code, 200 | 409 | 429)), "{codes:?}");
+        assert!(rounds > 0, "nothing else was answered meanwhile");
+        if slowest * PART < took {
+            return;
         }
-    };
-    let took = begun.elapsed();
-    println!(
-        "{PATCHES} patches of {} bytes in {took:?}: {rounds} rounds, the slowest request {slowest:?}, {unloaded:?} before",
-        body.len()
-    );
-    let codes: Vec<u16> = answers.into_iter().map(|answer| answer.unwrap().status().as_u16()).collect();
-    assert!(codes.contains(&200), "{codes:?}");
-    assert!(codes.iter().all(|code| matches!(code, 200 | 409 | 429)), "{codes:?}");
-    assert!(rounds > 0, "nothing else was answered meanwhile");
-    assert!(slowest * PART < took, "the slowest took {slowest:?} of {took:?}");
+        shares.push((slowest, took));
+    }
+    panic!("the slowest request and the attack took {shares:?}");
 }

@@ -1,5 +1,7 @@
 """Kinds that are defined while the master runs, and their objects."""
 
+import time
+
 from bed import DEADLINE_SECONDS, Journey
 from kubernetes import client, dynamic, watch
 
@@ -96,16 +98,23 @@ class Definitions(Journey):
         body = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}}
         applied = widgets.server_side_apply(body=body, name="w", namespace=self.namespace, field_manager="journey")
         self.assertEqual(applied.spec.colour, "red")
+        # The watch starts at a revision before the deletion, which can end at once.
+        revision = definitions.read_custom_resource_definition(name).metadata.resource_version
         definitions.delete_custom_resource_definition(name)
         stream = watch.Watch()
         for event in stream.stream(
             definitions.list_custom_resource_definition,
             field_selector=f"metadata.name={name}",
+            resource_version=revision,
             timeout_seconds=DEADLINE_SECONDS,
         ):
             if event["type"] == "DELETED":
                 stream.stop()
         with self.refused(404, "NotFound"):
             definitions.read_custom_resource_definition(name)
+        # A controller stops to serve the kind after the definition is gone.
         with self.refused(404, "NotFound"):
-            client.CustomObjectsApi().list_cluster_custom_object(group, "v1", "widgets")
+            end = time.monotonic() + DEADLINE_SECONDS
+            while time.monotonic() < end:
+                client.CustomObjectsApi().list_cluster_custom_object(group, "v1", "widgets")
+                time.sleep(0.05)

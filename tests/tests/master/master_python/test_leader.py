@@ -14,12 +14,12 @@ class Candidate(ConfigMapLock):
         super().__init__("leader", namespace, name)
         self.is_cut_off = False
         self.leads, self.is_done = threading.Event(), threading.Event()
-        # The shortest times the module takes; then shorter ones still, which it does not check again.
+        # The shortest times the module takes. The pause can be shorter afterwards, because it is not checked again.
         settings = electionconfig.Config(
             self, lease_duration=3, renew_deadline=2, retry_period=1,
             onstarted_leading=self.leads.set, onstopped_leading=self.is_done.set,
         )
-        settings.lease_duration, settings.renew_deadline, settings.retry_period = 1, 0.3, 0.05
+        settings.retry_period = 0.05
         threading.Thread(target=leaderelection.LeaderElection(settings).run, daemon=True).start()
 
     def update(self, name, namespace, record):

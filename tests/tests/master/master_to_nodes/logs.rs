@@ -24,6 +24,7 @@ async fn master_serves_container_logs() {
     let name = cluster.runs("web", &manifest).await;
     let name = name.as_str();
     cluster.world.wait_for_log("web", "main", "three").await;
+    cluster.world.wait_for_log("web", "side", "aside").await;
     for kubectl in kubectls() {
         let minor = kubectl.minor;
         for (arguments, expected) in [
