@@ -63,7 +63,7 @@ pub enum Error {
 
 /// The decision whether a master may use a store.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum OwnerCheck {
     /// The store belongs to this master.
     Own,
     /// The store has no owner. Record this master.
@@ -84,10 +84,10 @@ pub async fn claim(store: &dyn Store, own: &Mark, kept: Kept, made: bool, pki: &
     let is_empty = store.range(OBJECTS, None, 1).await?.entries.is_empty();
     let refuse = |what| Error::Foreign { what, pki: pki.to_owned() };
     match judge(noted(found.as_ref()).as_ref(), own, kept, made && !is_empty) {
-        Verdict::Own => return Ok(true),
-        Verdict::Refuse(what) => return Err(refuse(what)),
-        Verdict::Note => {}
-        Verdict::NoteAndWarn(what) => tracing::warn!(
+        OwnerCheck::Own => return Ok(true),
+        OwnerCheck::Refuse(what) => return Err(refuse(what)),
+        OwnerCheck::Note => {}
+        OwnerCheck::NoteAndWarn(what) => tracing::warn!(
             pki = %pki.display(),
             "the store was last served with another {what}: certificates, kubeconfigs, join strings and tokens \
              that depend on it are invalid. This is correct after `master rotate-ca`, or after the restore of an \
@@ -112,14 +112,14 @@ pub async fn claim(store: &dyn Store, own: &Mark, kept: Kept, made: bool, pki: &
 }
 
 /// Judges a record. `is_late` is true if keys were created although the store already had objects.
-fn judge(noted: Option<&Mark>, own: &Mark, kept: Kept, is_late: bool) -> Verdict {
+fn judge(noted: Option<&Mark>, own: &Mark, kept: Kept, is_late: bool) -> OwnerCheck {
     match (noted, kept) {
-        (Some(noted), _) if is_of(noted, own) => Verdict::Own,
-        (Some(noted), _) if is_before(noted, own) => Verdict::Note,
-        (Some(noted), Kept::Shared) => Verdict::Refuse(difference(noted, own)),
-        (Some(noted), Kept::Alone) => Verdict::NoteAndWarn(difference(noted, own)),
-        (None, _) if is_late => Verdict::NoteAndWarn("root authority or key of service accounts"),
-        (None, _) => Verdict::Note,
+        (Some(noted), _) if is_of(noted, own) => OwnerCheck::Own,
+        (Some(noted), _) if is_before(noted, own) => OwnerCheck::Note,
+        (Some(noted), Kept::Shared) => OwnerCheck::Refuse(difference(noted, own)),
+        (Some(noted), Kept::Alone) => OwnerCheck::NoteAndWarn(difference(noted, own)),
+        (None, _) if is_late => OwnerCheck::NoteAndWarn("root authority or key of service accounts"),
+        (None, _) => OwnerCheck::Note,
     }
 }
 

@@ -17,7 +17,7 @@ pub enum Kind {
 
 /// The current result of a probe, after its thresholds were applied.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
+pub struct ProbeResult {
     /// Whether the success threshold is reached. For liveness: whether the failure threshold is not reached.
     pub success: bool,
     /// Time of the last change of the result.
@@ -28,20 +28,20 @@ pub struct Verdict {
 
 /// The current probe results of one pod's containers. Probes without a result are absent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Verdicts {
-    by_container: BTreeMap<(String, Kind), Verdict>,
+pub struct ProbeResults {
+    by_container: BTreeMap<(String, Kind), ProbeResult>,
 }
 
-impl Verdicts {
+impl ProbeResults {
     /// The result for the container with this engine id.
-    pub fn get(&self, container_id: &str, kind: Kind) -> Option<&Verdict> {
+    pub fn get(&self, container_id: &str, kind: Kind) -> Option<&ProbeResult> {
         self.by_container.get(&(container_id.to_owned(), kind))
     }
 
     /// Stores a result. Returns true if it differs from the previous one.
-    pub fn set(&mut self, container_id: &str, kind: Kind, verdict: Verdict) -> bool {
-        let old = self.by_container.insert((container_id.to_owned(), kind), verdict.clone());
-        old.is_none_or(|old| old.success != verdict.success)
+    pub fn set(&mut self, container_id: &str, kind: Kind, probe_result: ProbeResult) -> bool {
+        let old = self.by_container.insert((container_id.to_owned(), kind), probe_result.clone());
+        old.is_none_or(|old| old.success != probe_result.success)
     }
 
     /// Removes the results of all containers except the given ones.
@@ -50,7 +50,7 @@ impl Verdicts {
     }
 
     /// All results, for the checkpoint.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Kind, &Verdict)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Kind, &ProbeResult)> {
         self.by_container.iter().map(|((id, kind), v)| (id.as_str(), *kind, v))
     }
 }

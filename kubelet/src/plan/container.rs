@@ -90,7 +90,7 @@ pub(super) fn sync(
 
 /// The reason to restart a running container whose startup or liveness probe failed.
 fn failed_probe(input: &Input<'_>, id: &str) -> Option<StopReason> {
-    let failed = |kind| input.verdicts.get(id, kind).is_some_and(|verdict| !verdict.success);
+    let failed = |kind| input.probe_results.get(id, kind).is_some_and(|probe_result| !probe_result.success);
     if failed(Kind::Startup) {
         Some(StopReason::NeverStarted)
     } else if failed(Kind::Liveness) {
@@ -111,7 +111,7 @@ pub(super) fn ready(input: &Input<'_>, container: &Container, id: &str) -> bool 
 }
 
 fn has_passed(input: &Input<'_>, probe: &Option<Probe>, id: &str, kind: Kind) -> bool {
-    probe.is_none() || input.verdicts.get(id, kind).is_some_and(|verdict| verdict.success)
+    probe.is_none() || input.probe_results.get(id, kind).is_some_and(|probe_result| probe_result.success)
 }
 
 /// Whether the new version of the container can be created. If that is unknown, adds the action that checks it.

@@ -21,7 +21,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::observed::probes::Verdicts;
+use crate::observed::probes::ProbeResults;
 use crate::observed::{self, Timestamp};
 
 pub(crate) use ephemeral::{as_container, ephemerals};
@@ -107,7 +107,7 @@ pub struct Input<'a> {
     /// Observed containers.
     pub observed: &'a observed::Pod,
     /// Probe results.
-    pub verdicts: &'a Verdicts,
+    pub probe_results: &'a ProbeResults,
     /// History of the pod.
     pub history: &'a History,
     /// Containers whose environment contains the pod IP. They are created after the sandbox has an IP.

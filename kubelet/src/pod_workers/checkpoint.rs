@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::disk;
-use crate::observed::probes::{Kind, Verdict, Verdicts};
+use crate::observed::probes::{Kind, ProbeResult, ProbeResults};
 use crate::observed::{PodUid, Timestamp};
 use crate::plan::{Ending, History};
 
@@ -26,8 +26,9 @@ pub(super) struct Checkpoint {
     pub pod: Arc<Pod>,
     /// The pod history.
     pub history: History,
-    /// Results of readiness and startup probes.
-    pub verdicts: Vec<SavedVerdict>,
+    /// Results of readiness and startup probes. The files use the name `verdicts`.
+    #[serde(rename = "verdicts")]
+    pub probe_results: Vec<SavedProbeResult>,
     /// The last published status.
     pub status: Option<Arc<PodStatus>>,
     /// The request to terminate the pod, if there is one.
@@ -37,7 +38,7 @@ pub(super) struct Checkpoint {
 /// A saved probe result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SavedVerdict {
+pub(super) struct SavedProbeResult {
     container_id: String,
     startup: bool,
     success: bool,
@@ -48,20 +49,20 @@ impl Checkpoint {
     pub fn new(
         pod: Arc<Pod>,
         history: &History,
-        verdicts: &Verdicts,
+        probe_results: &ProbeResults,
         status: Option<Arc<PodStatus>>,
         ending: Option<Ending>,
     ) -> Self {
-        let stood = verdicts.iter().filter(|(_, kind, _)| *kind != Kind::Liveness);
+        let saved = probe_results.iter().filter(|(_, kind, _)| *kind != Kind::Liveness);
         Self {
             pod,
             history: history.clone(),
-            verdicts: stood
-                .map(|(id, kind, verdict)| SavedVerdict {
+            probe_results: saved
+                .map(|(id, kind, probe_result)| SavedProbeResult {
                     container_id: id.to_owned(),
                     startup: kind == Kind::Startup,
-                    success: verdict.success,
-                    since: verdict.since,
+                    success: probe_result.success,
+                    since: probe_result.since,
                 })
                 .collect(),
             status,
@@ -70,14 +71,15 @@ impl Checkpoint {
     }
 
     /// The saved probe results.
-    pub fn verdicts(&self) -> Verdicts {
-        let mut verdicts = Verdicts::default();
-        for stood in &self.verdicts {
-            let kind = if stood.startup { Kind::Startup } else { Kind::Readiness };
-            let verdict = Verdict { success: stood.success, since: stood.since, message: String::new() };
-            verdicts.set(&stood.container_id, kind, verdict);
+    pub fn probe_results(&self) -> ProbeResults {
+        let mut probe_results = ProbeResults::default();
+        for saved in &self.probe_results {
+            let kind = if saved.startup { Kind::Startup } else { Kind::Readiness };
+            let probe_result =
+                ProbeResult { success: saved.success, since: saved.since, message: String::new() };
+            probe_results.set(&saved.container_id, kind, probe_result);
         }
-        verdicts
+        probe_results
     }
 }
 

@@ -14,7 +14,7 @@ use super::publish::Published;
 use super::storage_monitor::StorageMonitor;
 use super::{Assignment, Dependencies, hashes, references};
 use crate::desired::DesiredPod;
-use crate::observed::probes::Verdicts;
+use crate::observed::probes::ProbeResults;
 use crate::observed::{self, PodUid, State, Timestamp};
 use crate::plan::{self, Action, Failure, Hashes, History, Input, Key, Plan, Terminal};
 use crate::probes::{Prober, Target};
@@ -71,7 +71,7 @@ impl PodWorker {
             Prober::new(deps.runtime.clone(), deps.outbox.clone(), deps.metrics.clone(), probed.clone());
         let uid = assignment.pod.uid.clone();
         if let Some(saved) = &saved {
-            prober.restore(saved.verdicts());
+            prober.restore(saved.probe_results());
         }
         let observed = deps.pleg.subscribe(&uid);
         let mut worker = Self {
@@ -169,9 +169,9 @@ impl PodWorker {
         let is_first = self.saved.is_none();
         self.history.remember(&observed, now);
         self.sync_probes(&observed);
-        let verdicts = self.prober.verdicts();
+        let probe_results = self.prober.probe_results();
         let in_progress = self.in_progress.keys();
-        let plan = plan::compute_pod_actions(&self.input(&observed, &verdicts, &in_progress, now));
+        let plan = plan::compute_pod_actions(&self.input(&observed, &probe_results, &in_progress, now));
         if plan.gone {
             self.deps.outbox.report(self.uid.clone(), crate::report::Report::Gone);
             return false;
@@ -181,15 +181,15 @@ impl PodWorker {
             self.in_progress.abandon(|_, _| false);
         }
         if self.needs_checkpoint(&observed, &in_progress) {
-            self.save(&verdicts).await;
+            self.save(&probe_results).await;
         }
         self.start_actions(&plan, &observed);
         if observed.uninspected.is_empty() {
-            self.publish(&plan, &observed, &verdicts, now);
+            self.publish(&plan, &observed, &probe_results, now);
         }
         // Not while the pod is terminating, because its directory may be in removal.
         if self.in_progress.is_empty() || is_first && self.assignment.ending.is_none() {
-            self.save(&verdicts).await;
+            self.save(&probe_results).await;
         }
         self.deps.metrics.pod_worked(self.operation(is_first), began.elapsed().as_secs_f64());
         self.wait(plan.wake_at).await;
@@ -199,7 +199,7 @@ impl PodWorker {
     pub fn input<'a>(
         &'a self,
         observed: &'a observed::Pod,
-        verdicts: &'a Verdicts,
+        probe_results: &'a ProbeResults,
         in_progress: &'a BTreeSet<Key>,
         now: Timestamp,
     ) -> Input<'a> {
@@ -210,7 +210,7 @@ impl PodWorker {
             is_confirmed: self.assignment.is_confirmed,
             refused_edit: self.assignment.refused_edit.as_deref(),
             observed,
-            verdicts,
+            probe_results,
             history: &self.history,
             needs_address: &self.needs_address,
             in_progress,
@@ -294,7 +294,7 @@ impl PodWorker {
             || observed.uninspected.is_empty() && history.has_unsaved_runs(written, observed, in_progress)
     }
 
-    async fn save(&mut self, verdicts: &Verdicts) {
+    async fn save(&mut self, probe_results: &ProbeResults) {
         if self.history.cleaned_up {
             return;
         }
@@ -302,7 +302,7 @@ impl PodWorker {
         let checkpoint = Checkpoint::new(
             self.pod().clone(),
             &self.history,
-            verdicts,
+            probe_results,
             self.published.status.clone(),
             ending,
         );

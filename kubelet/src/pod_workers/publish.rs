@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::apply::ActionError;
 use super::create;
 use super::pod_worker::PodWorker;
-use crate::observed::probes::Verdicts;
+use crate::observed::probes::ProbeResults;
 use crate::observed::{self, Timestamp};
 use crate::plan::{self, Key, Plan, Waiting};
 use crate::report::{About, Report, Severity};
@@ -44,10 +44,10 @@ impl PodWorker {
         &mut self,
         plan: &Plan,
         observed: &observed::Pod,
-        verdicts: &Verdicts,
+        probe_results: &ProbeResults,
         now: Timestamp,
     ) {
-        self.publish_status(plan, observed, verdicts, now);
+        self.publish_status(plan, observed, probe_results, now);
         for waiting in &plan.waiting_on {
             if let Waiting::Retry(key) = waiting {
                 self.report_pull_back_off(key, now);
@@ -78,10 +78,16 @@ impl PodWorker {
         }
     }
 
-    fn publish_status(&mut self, plan: &Plan, observed: &observed::Pod, verdicts: &Verdicts, now: Timestamp) {
+    fn publish_status(
+        &mut self,
+        plan: &Plan,
+        observed: &observed::Pod,
+        probe_results: &ProbeResults,
+        now: Timestamp,
+    ) {
         let facts = self.deps.facts.borrow().clone();
         let in_progress = self.in_progress.keys();
-        let input = self.input(observed, verdicts, &in_progress, now);
+        let input = self.input(observed, probe_results, &in_progress, now);
         let before = self.published.status.as_ref().and_then(|status| status.conditions.as_deref());
         let status = plan::status(&input, plan, before.unwrap_or_default(), &facts.host_ips);
         let deletion = self.assignment.ending.as_ref().map(|e| (e.since, e.grace_seconds));

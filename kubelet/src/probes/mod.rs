@@ -31,7 +31,7 @@ use self::probe_metrics::ProbeMetrics;
 use self::worker::ProbeWorker;
 use crate::metrics::Metrics;
 use crate::observed::Timestamp;
-use crate::observed::probes::{Kind, Verdict, Verdicts};
+use crate::observed::probes::{Kind, ProbeResult, ProbeResults};
 use crate::report::{About, Outbox};
 use crate::runtime::Runtime;
 
@@ -69,7 +69,7 @@ struct Shared {
     outbox: Arc<Outbox>,
     metrics: Arc<Metrics>,
     changed: Arc<Notify>,
-    verdicts: Mutex<Verdicts>,
+    probe_results: Mutex<ProbeResults>,
 }
 
 /// A container and its probe tasks.
@@ -88,7 +88,7 @@ impl Prober {
         metrics: Arc<Metrics>,
         changed: Arc<Notify>,
     ) -> Self {
-        let shared = Shared { runtime, outbox, metrics, changed, verdicts: Mutex::default() };
+        let shared = Shared { runtime, outbox, metrics, changed, probe_results: Mutex::default() };
         Self {
             shared: Arc::new(shared),
             born_at: Timestamp::now(),
@@ -103,7 +103,7 @@ impl Prober {
     pub fn sync(&mut self, targets: &[Target]) {
         let ids: Vec<&str> = targets.iter().map(|target| target.container_id.as_str()).collect();
         self.containers.retain(|id, _| ids.contains(&id.as_str()));
-        self.shared.verdicts().keep(&ids);
+        self.shared.probe_results().keep(&ids);
         for target in targets {
             self.sync_one(target);
         }
@@ -118,13 +118,13 @@ impl Prober {
     }
 
     /// The current probe results.
-    pub fn verdicts(&self) -> Verdicts {
-        self.shared.verdicts().clone()
+    pub fn probe_results(&self) -> ProbeResults {
+        self.shared.probe_results().clone()
     }
 
     /// Restores results from a checkpoint. Each stays until its probe has another result.
-    pub fn restore(&mut self, verdicts: Verdicts) {
-        *self.shared.verdicts() = verdicts;
+    pub fn restore(&mut self, probe_results: ProbeResults) {
+        *self.shared.probe_results() = probe_results;
     }
 
     fn sync_one(&mut self, target: &Target) {
@@ -178,27 +178,27 @@ impl Drop for Prober {
 }
 
 impl Shared {
-    fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
-        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn probe_results(&self) -> MutexGuard<'_, ProbeResults> {
+        self.probe_results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn current(&self, container_id: &str, kind: Kind) -> Option<bool> {
-        self.verdicts().get(container_id, kind).map(|verdict| verdict.success)
+        self.probe_results().get(container_id, kind).map(|probe_result| probe_result.success)
     }
 
     /// Stores a result, and wakes the worker if it changed. An unchanged result keeps its `since`.
-    fn decide(&self, container_id: &str, kind: Kind, mut verdict: Verdict) {
-        let mut verdicts = self.verdicts();
-        if let Some(old) = verdicts.get(container_id, kind)
-            && old.success == verdict.success
+    fn decide(&self, container_id: &str, kind: Kind, mut probe_result: ProbeResult) {
+        let mut probe_results = self.probe_results();
+        if let Some(old) = probe_results.get(container_id, kind)
+            && old.success == probe_result.success
         {
-            if old.message == verdict.message {
+            if old.message == probe_result.message {
                 return;
             }
-            verdict.since = old.since;
+            probe_result.since = old.since;
         }
-        let flipped = verdicts.set(container_id, kind, verdict);
-        drop(verdicts);
+        let flipped = probe_results.set(container_id, kind, probe_result);
+        drop(probe_results);
         if flipped {
             self.changed.notify_one();
         }

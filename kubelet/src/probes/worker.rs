@@ -13,7 +13,7 @@ use super::check::{Check, Outcome};
 use super::schedule::Schedule;
 use crate::metrics::ProbeCounters;
 use crate::observed::Timestamp;
-use crate::observed::probes::{Kind, Verdict};
+use crate::observed::probes::{Kind, ProbeResult};
 use crate::report::{About, Severity};
 
 /// First interval between early network attempts, which are cheap.
@@ -103,9 +103,9 @@ impl ProbeWorker {
             match run.count(success, self.settings.thresholds) {
                 None => {}
                 Some(true) if healthy => {}
-                Some(verdict) => {
-                    healthy = verdict;
-                    if self.decide(verdict, outcome) {
+                Some(probe_result) => {
+                    healthy = probe_result;
+                    if self.decide(probe_result, outcome) {
                         return;
                     }
                 }
@@ -147,8 +147,8 @@ impl ProbeWorker {
             Outcome::Success | Outcome::Warning(_) => String::new(),
             Outcome::Failure(message) | Outcome::Unknown(message) => message,
         };
-        let verdict = Verdict { success, since: Timestamp::now(), message };
-        self.shared.decide(&self.container_id, self.kind, verdict);
+        let probe_result = ProbeResult { success, since: Timestamp::now(), message };
+        self.shared.decide(&self.container_id, self.kind, probe_result);
         match self.kind {
             Kind::Startup => {
                 if success {

@@ -17,7 +17,7 @@ use crate::options::{Approval, ApprovalPolicy};
 use crate::pki::{Names, Request, Signer, node};
 
 use self::policies::{Allowlist, AlwaysReject, InsecureAlwaysApprove, Queue, Token, Webhook};
-pub use self::policies::{webhook_review, webhook_verdict};
+pub use self::policies::{webhook_decision, webhook_review};
 
 /// A request for a node certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,9 +45,9 @@ pub struct NodeFacts {
     pub masters: Names,
 }
 
-/// The verdict on a request, with the reason.
+/// The decision on a request, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ApprovalDecision {
     /// Approve the request.
     Approve(String),
     /// Deny the request.
@@ -61,7 +61,7 @@ pub enum Verdict {
 /// An approval policy.
 pub trait Policy: Send + Sync {
     /// Judges a request from a machine that is not that node yet.
-    fn evaluate(&self, join: &JoinRequest) -> Verdict;
+    fn evaluate(&self, join: &JoinRequest) -> ApprovalDecision;
 
     /// Whether the policy admits new nodes at all.
     fn admits_nodes(&self) -> bool {
@@ -118,32 +118,41 @@ impl JoinRequest {
 }
 
 /// Judges a request by a policy and the rules for all policies.
-pub fn decide(policy: &dyn Policy, join: &JoinRequest, known: &NodeFacts) -> Verdict {
+pub fn decide(policy: &dyn Policy, join: &JoinRequest, known: &NodeFacts) -> ApprovalDecision {
     match (&join.serving, join.is_own()) {
-        (None, true) => Verdict::Approve("the node renews its own certificate".to_owned()),
+        (None, true) => ApprovalDecision::Approve("the node renews its own certificate".to_owned()),
         (Some(names), true) => serving::judge(names, join, known),
         (None, false) if join.is_in(BESIDE_MASTER) && policy.admits_nodes() => {
             let why = "requested with the bootstrap.kubeconfig of a master's machine".to_owned();
-            apply_rules(policy, Verdict::Approve(why), join, known)
+            apply_rules(policy, ApprovalDecision::Approve(why), join, known)
         }
         (_, false) => apply_rules(policy, policy.evaluate(join), join, known),
     }
 }
 
-/// Applies the rules for all policies to a verdict.
-pub fn apply_rules(policy: &dyn Policy, verdict: Verdict, join: &JoinRequest, known: &NodeFacts) -> Verdict {
+/// Applies the rules for all policies to a decision.
+pub fn apply_rules(
+    policy: &dyn Policy,
+    decision: ApprovalDecision,
+    join: &JoinRequest,
+    known: &NodeFacts,
+) -> ApprovalDecision {
     let node = &join.node;
-    match verdict {
-        Verdict::Approve(_) if policy.protects_names() && known.exists => Verdict::Wait(format!(
-            "node {node} exists already: delete the Node if this is the same machine installed again, or approve the request"
-        )),
-        Verdict::Approve(_) | Verdict::Ask if policy.protects_names() && join.serving.is_some() => {
-            Verdict::Wait(format!(
+    match decision {
+        ApprovalDecision::Approve(_) if policy.protects_names() && known.exists => {
+            ApprovalDecision::Wait(format!(
+                "node {node} exists already: delete the Node if this is the same machine installed again, or approve the request"
+            ))
+        }
+        ApprovalDecision::Approve(_) | ApprovalDecision::Ask
+            if policy.protects_names() && join.serving.is_some() =>
+        {
+            ApprovalDecision::Wait(format!(
                 "{} is not the node {node}; only the node itself gets a serving certificate automatically",
                 join.username
             ))
         }
-        verdict => verdict,
+        decision => decision,
     }
 }
 

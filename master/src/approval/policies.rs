@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::{JoinRequest, Policy, Verdict};
+use super::{ApprovalDecision, JoinRequest, Policy};
 use crate::options::{Allowed, is_within};
 
 /// The group of bootstrap token users. Authentication has checked that the token is valid.
@@ -20,8 +20,10 @@ const LONGEST: usize = 1024;
 pub(super) struct AlwaysReject;
 
 impl Policy for AlwaysReject {
-    fn evaluate(&self, _: &JoinRequest) -> Verdict {
-        Verdict::Deny("this cluster takes no new nodes (--csr-approval-policy always-reject)".to_owned())
+    fn evaluate(&self, _: &JoinRequest) -> ApprovalDecision {
+        ApprovalDecision::Deny(
+            "this cluster takes no new nodes (--csr-approval-policy always-reject)".to_owned(),
+        )
     }
 
     fn admits_nodes(&self) -> bool {
@@ -33,8 +35,8 @@ impl Policy for AlwaysReject {
 pub(super) struct Queue;
 
 impl Policy for Queue {
-    fn evaluate(&self, join: &JoinRequest) -> Verdict {
-        Verdict::Wait(format!("{} requests a certificate of node {}", join.username, join.node))
+    fn evaluate(&self, join: &JoinRequest) -> ApprovalDecision {
+        ApprovalDecision::Wait(format!("{} requests a certificate of node {}", join.username, join.node))
     }
 }
 
@@ -42,8 +44,8 @@ impl Policy for Queue {
 pub(super) struct InsecureAlwaysApprove;
 
 impl Policy for InsecureAlwaysApprove {
-    fn evaluate(&self, _: &JoinRequest) -> Verdict {
-        Verdict::Approve(
+    fn evaluate(&self, _: &JoinRequest) -> ApprovalDecision {
+        ApprovalDecision::Approve(
             "approved without a check (--csr-approval-policy insecure-always-approve)".to_owned(),
         )
     }
@@ -84,18 +86,18 @@ impl Allowlist {
 }
 
 impl Policy for Allowlist {
-    fn evaluate(&self, join: &JoinRequest) -> Verdict {
+    fn evaluate(&self, join: &JoinRequest) -> ApprovalDecision {
         if self.networks.is_empty() && self.names.is_empty() {
-            return Verdict::Deny("the allowlist is empty (--csr-approval-allowlist)".to_owned());
+            return ApprovalDecision::Deny("the allowlist is empty (--csr-approval-allowlist)".to_owned());
         }
         if !self.matches_name(&join.node) {
-            return Verdict::Deny(format!("the name {} is not on the allowlist", join.node));
+            return ApprovalDecision::Deny(format!("the name {} is not on the allowlist", join.node));
         }
         if !self.matches_network(join.peer) {
             let peer = join.peer.map_or_else(|| "an unknown address".to_owned(), |peer| peer.to_string());
-            return Verdict::Deny(format!("{peer} is in no network on the allowlist"));
+            return ApprovalDecision::Deny(format!("{peer} is in no network on the allowlist"));
         }
-        Verdict::Approve("the machine is on the allowlist".to_owned())
+        ApprovalDecision::Approve("the machine is on the allowlist".to_owned())
     }
 }
 
@@ -115,18 +117,21 @@ fn fits(pattern: &str, name: &str) -> bool {
 pub(super) struct Token;
 
 impl Policy for Token {
-    fn evaluate(&self, join: &JoinRequest) -> Verdict {
+    fn evaluate(&self, join: &JoinRequest) -> ApprovalDecision {
         if !join.username.starts_with(USER) || !join.is_in(GROUP) {
-            return Verdict::Deny(format!(
+            return ApprovalDecision::Deny(format!(
                 "{} has no bootstrap token (--csr-approval-policy token): create one, see docs/joining.md",
                 join.username
             ));
         }
         let mut bound = join.groups.iter().filter_map(|group| group.strip_prefix(NODE)).peekable();
         if bound.peek().is_none() || bound.any(|name| name == join.node) {
-            Verdict::Approve(format!("{} may add nodes", join.username))
+            ApprovalDecision::Approve(format!("{} may add nodes", join.username))
         } else {
-            Verdict::Deny(format!("the token of {} is for other nodes than {}", join.username, join.node))
+            ApprovalDecision::Deny(format!(
+                "the token of {} is for other nodes than {}",
+                join.username, join.node
+            ))
         }
     }
 }
@@ -135,8 +140,8 @@ impl Policy for Token {
 pub(super) struct Webhook;
 
 impl Policy for Webhook {
-    fn evaluate(&self, _: &JoinRequest) -> Verdict {
-        Verdict::Ask
+    fn evaluate(&self, _: &JoinRequest) -> ApprovalDecision {
+        ApprovalDecision::Ask
     }
 }
 
@@ -153,16 +158,16 @@ pub fn webhook_review(join: &JoinRequest, request: &str) -> Value {
     })
 }
 
-/// The verdict in a response. An invalid response leaves the request to administrators.
-pub fn webhook_verdict(answer: &Value) -> Verdict {
+/// The decision in a response. An invalid response leaves the request to administrators.
+pub fn webhook_decision(answer: &Value) -> ApprovalDecision {
     let text = |field: &str| answer.get(field).and_then(Value::as_str).unwrap_or_default();
     let message: String = text("message").chars().take(LONGEST).collect();
     let message = if message.is_empty() { "decided by the webhook".to_owned() } else { message };
     match text("decision") {
-        "Approve" => Verdict::Approve(message),
-        "Deny" => Verdict::Deny(message),
-        "Wait" => Verdict::Wait(message),
-        other => Verdict::Wait(format!(
+        "Approve" => ApprovalDecision::Approve(message),
+        "Deny" => ApprovalDecision::Deny(message),
+        "Wait" => ApprovalDecision::Wait(message),
+        other => ApprovalDecision::Wait(format!(
             "the webhook's decision is not Approve, Deny or Wait: {:?}",
             other.chars().take(LONGEST).collect::<String>()
         )),

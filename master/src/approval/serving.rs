@@ -6,14 +6,17 @@
 
 use std::net::IpAddr;
 
-use super::{JoinRequest, NodeFacts, Verdict};
+use super::{ApprovalDecision, JoinRequest, NodeFacts};
 use crate::pki::Names;
 
 /// Judges a node's request for a serving certificate with these names.
-pub(super) fn judge(names: &Names, join: &JoinRequest, known: &NodeFacts) -> Verdict {
+pub(super) fn judge(names: &Names, join: &JoinRequest, known: &NodeFacts) -> ApprovalDecision {
     let dns = names.dns.iter().find_map(|name| check_dns_name(&name.to_lowercase(), join, known));
     let why = dns.or_else(|| names.addresses.iter().find_map(|ip| check_address(*ip, join, known)));
-    why.map_or_else(|| Verdict::Approve("the node serves under its own addresses".to_owned()), Verdict::Wait)
+    why.map_or_else(
+        || ApprovalDecision::Approve("the node serves under its own addresses".to_owned()),
+        ApprovalDecision::Wait,
+    )
 }
 
 /// The reason why an administrator must approve a DNS name. `None` if it is allowed.

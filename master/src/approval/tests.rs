@@ -41,12 +41,12 @@ fn by(policy: ApprovalPolicy, listed: &[&str]) -> Box<dyn Policy> {
     super::policy(&Approval { policy, allowlist: listed.iter().map(allowed).collect(), webhook: None })
 }
 
-fn word(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Approve(_) => "approve",
-        Verdict::Deny(_) => "deny",
-        Verdict::Wait(_) => "wait",
-        Verdict::Ask => "ask",
+fn word(decision: &ApprovalDecision) -> &'static str {
+    match decision {
+        ApprovalDecision::Approve(_) => "approve",
+        ApprovalDecision::Deny(_) => "deny",
+        ApprovalDecision::Wait(_) => "wait",
+        ApprovalDecision::Ask => "ask",
     }
 }
 
@@ -108,8 +108,8 @@ fn csr_of_a_new_node_is_decided_by_the_policy() {
         (Token, &[], &bound("n2"), "deny"),
         (Webhook, &[], &anonymous, "ask"),
     ] {
-        let verdict = decide(&*by(policy, listed), join, &NodeFacts::default());
-        assert_eq!(word(&verdict), expected, "{policy:?} {listed:?} {join:?}: {verdict:?}");
+        let decision = decide(&*by(policy, listed), join, &NodeFacts::default());
+        assert_eq!(word(&decision), expected, "{policy:?} {listed:?} {join:?}: {decision:?}");
     }
     let lost = JoinRequest { peer: None, ..anonymous };
     assert_eq!(word(&decide(&*by(Allowlist, &["0.0.0.0/0"]), &lost, &NodeFacts::default())), "deny");
@@ -201,11 +201,12 @@ fn webhook_response_decides_the_csr() {
         (json!("Approve"), "wait"),
         (json!({}), "wait"),
     ] {
-        assert_eq!(word(&webhook_verdict(&answer)), expected, "{answer}");
+        assert_eq!(word(&webhook_decision(&answer)), expected, "{answer}");
     }
     let taken = NodeFacts { exists: true, ..NodeFacts::default() };
-    let verdict = apply_rules(&*policy, webhook_verdict(&json!({"decision": "Approve"})), &anonymous, &taken);
-    assert_eq!(word(&verdict), "wait");
+    let decision =
+        apply_rules(&*policy, webhook_decision(&json!({"decision": "Approve"})), &anonymous, &taken);
+    assert_eq!(word(&decision), "wait");
 }
 
 proptest! {

@@ -11,7 +11,7 @@ fn mark(root: &str, key: &str) -> Mark {
 
 #[test]
 fn store_of_another_cluster_is_rejected_if_shared_and_warned_about_if_not() {
-    use Verdict::{Note, NoteAndWarn, Own, Refuse};
+    use OwnerCheck::{Note, NoteAndWarn, Own, Refuse};
     let own = mark("r", "k");
     for (noted, kept, is_late, expected) in [
         (None, Kept::Alone, false, Note),
@@ -33,17 +33,17 @@ fn store_of_another_cluster_is_rejected_if_shared_and_warned_about_if_not() {
 fn a_rotated_ca_updates_the_owner_mark_of_the_store() {
     let own = Mark { retiring_authority: Some("old".to_owned()), ..mark("new", "k") };
     for (noted, expected) in [
-        (mark("old", "k"), Verdict::Note),
-        (mark("new", "k"), Verdict::Own),
-        (mark("old", "x"), Verdict::Refuse("root authority and key of service accounts")),
-        (mark("older", "k"), Verdict::Refuse("root authority")),
+        (mark("old", "k"), OwnerCheck::Note),
+        (mark("new", "k"), OwnerCheck::Own),
+        (mark("old", "x"), OwnerCheck::Refuse("root authority and key of service accounts")),
+        (mark("older", "k"), OwnerCheck::Refuse("root authority")),
     ] {
         assert_eq!(judge(Some(&noted), &own, Kept::Shared, false), expected, "{noted:?}");
     }
     // A master that missed a CA rotation must not overwrite the mark.
     assert_eq!(
         judge(Some(&mark("new", "k")), &mark("old", "k"), Kept::Shared, false),
-        Verdict::Refuse("root authority")
+        OwnerCheck::Refuse("root authority")
     );
 }
 

@@ -69,8 +69,8 @@ impl Binder {
             decision = match decision {
                 Decision::AskExtenders { pod, feasible } => {
                     let names = feasible.nodes.clone();
-                    let verdict = self.extenders.filter_and_prioritize(&pod, names).await;
-                    self.state.update(|state, now| state.extenders_answered(&pod, feasible, verdict, now))?
+                    let results = self.extenders.filter_and_prioritize(&pod, names).await;
+                    self.state.update(|state, now| state.extenders_answered(&pod, feasible, results, now))?
                 }
                 Decision::AskPreemption { pod, fit_error, offers } => {
                     let offers = self.extenders.process_preemption(&pod, offers).await;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::cluster::Cluster;
 use super::config::ScoringStrategy;
-use super::extender::Verdict;
+use super::extender::ExtenderResults;
 use super::filter::{Plugin, PreFilterState, Reason, nominated_conflicts};
 use super::node::{Node, NodeId, NodeInfo};
 use super::pod::{Pod, SpreadConstraint};
@@ -141,10 +141,10 @@ pub fn select_after_extenders(
     cluster: &mut Cluster,
     pod: &Pod,
     feasible: FeasibleNodes,
-    (verdict, scoring): (&Verdict, &Scoring<'_>),
+    (results, scoring): (&ExtenderResults, &Scoring<'_>),
     rotation: &mut Rotation,
 ) -> Selection {
-    let left = || feasible.nodes.iter().filter_map(|name| Some((name, *verdict.scores.get(name)?)));
+    let left = || feasible.nodes.iter().filter_map(|name| Some((name, *results.scores.get(name)?)));
     cluster.update_node_order();
     let nominated_conflicts = nominated_conflicts(cluster, pod);
     let prepared = PreFilterState::of(cluster, pod);
@@ -169,16 +169,16 @@ pub fn select_after_extenders(
         let found = search_all(cluster, pod, &nominated_conflicts, rotation);
         return Selection::Retry(with_names(cluster, found));
     }
-    Selection::Done(ScheduleResult::Unschedulable(rejected_by_extenders(cluster, feasible, verdict)))
+    Selection::Done(ScheduleResult::Unschedulable(rejected_by_extenders(cluster, feasible, results)))
 }
 
 /// Adds the extenders' reasons to the fit error. Each node counts once, and an unresolvable reason takes precedence.
 /// Reasons for nodes that were not sent to the extenders are ignored.
-fn rejected_by_extenders(cluster: &Cluster, feasible: FeasibleNodes, verdict: &Verdict) -> FitError {
+fn rejected_by_extenders(cluster: &Cluster, feasible: FeasibleNodes, results: &ExtenderResults) -> FitError {
     let FeasibleNodes { nodes, mut fit_error, .. } = feasible;
     let offered: BTreeSet<&String> = nodes.iter().collect();
     let mut reasons_by_node = BTreeMap::<&String, &Reason>::new();
-    for (name, reason) in verdict.refused.iter().filter(|(name, _)| offered.contains(name)) {
+    for (name, reason) in results.refused.iter().filter(|(name, _)| offered.contains(name)) {
         let one = reasons_by_node.entry(name).or_insert(reason);
         if one.is_resolvable() {
             *one = reason;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::claim_waits::ClaimWaits;
 use super::cluster::{Cluster, PodChange};
 use super::config::{Config, ScoringStrategy};
-use super::extender::{Extender, PreemptionOffer, Verdict};
+use super::extender::{Extender, ExtenderResults, PreemptionOffer};
 use super::filter::Plugin;
 use super::node::Node;
 use super::pod::{Pod, SpreadConstraint};
@@ -372,13 +372,13 @@ impl State {
         &mut self,
         pod: &Pod,
         feasible: FeasibleNodes,
-        verdict: Result<Verdict, String>,
+        results: Result<ExtenderResults, String>,
         now: Instant,
     ) -> Option<Decision> {
         self.release_extender_slot();
         let pod = self.queue.in_flight(&pod.uid)?;
-        let verdict = match verdict {
-            Ok(verdict) => verdict,
+        let results = match results {
+            Ok(results) => results,
             Err(words) => {
                 self.queue.failed_with_error(&pod.uid, now);
                 return Some(Decision::Unschedulable {
@@ -395,7 +395,7 @@ impl State {
             &mut self.cluster,
             &pod,
             feasible,
-            (&verdict, &scoring),
+            (&results, &scoring),
             &mut self.rotation,
         ) {
             Selection::Done(placement) => self.placed(pod, placement, now),

@@ -11,7 +11,7 @@ pub const LEASES: &str = "kube-node-lease";
 
 /// Result of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum NodeDecision {
     /// The request is allowed.
     Allowed,
     /// The request is denied; the reason may be empty.
@@ -23,8 +23,8 @@ pub enum Verdict {
 }
 
 /// Applies the rules to a request from a node.
-pub fn authorize(node: &str, request: &Attributes) -> Verdict {
-    let On::Resource(on) = &request.on else { return Verdict::ByRules };
+pub fn authorize(node: &str, request: &Attributes) -> NodeDecision {
+    let On::Resource(on) = &request.on else { return NodeDecision::ByRules };
     let verb = request.verb.as_str();
     match (on.group.as_str(), on.resource.as_str()) {
         ("", "secrets") => read(verb, Kind::Secret, on),
@@ -43,23 +43,23 @@ pub fn authorize(node: &str, request: &Attributes) -> Verdict {
         ("resource.k8s.io", "resourceslices") => slice(node, verb, on),
         ("", "nodes") => of_nodes(verb, on),
         ("", "pods") => pod(node, verb, on),
-        _ => Verdict::ByRules,
+        _ => NodeDecision::ByRules,
     }
 }
 
-fn denied(why: &str) -> Verdict {
-    Verdict::Denied(why.to_owned())
+fn denied(why: &str) -> NodeDecision {
+    NodeDecision::Denied(why.to_owned())
 }
 
 /// Allows access to a named object if a pod of the node references it.
-fn named(kind: Kind, on: &ResourceAttributes) -> Verdict {
+fn named(kind: Kind, on: &ResourceAttributes) -> NodeDecision {
     if on.name.is_empty() {
         return denied("No Object name found");
     }
-    Verdict::IfReachable(Object::new(kind, &on.namespace, &on.name))
+    NodeDecision::IfReachable(Object::new(kind, &on.namespace, &on.name))
 }
 
-fn get(verb: &str, kind: Kind, on: &ResourceAttributes) -> Verdict {
+fn get(verb: &str, kind: Kind, on: &ResourceAttributes) -> NodeDecision {
     match verb {
         "get" if on.subresource.is_empty() => named(kind, on),
         "get" => denied("cannot get subresource"),
@@ -69,7 +69,7 @@ fn get(verb: &str, kind: Kind, on: &ResourceAttributes) -> Verdict {
 
 /// Allows get, and allows list and watch if they are restricted to one name. [`Attributes`] takes the name from the
 /// field selector.
-fn read(verb: &str, kind: Kind, on: &ResourceAttributes) -> Verdict {
+fn read(verb: &str, kind: Kind, on: &ResourceAttributes) -> NodeDecision {
     match verb {
         "get" | "list" | "watch" if !on.subresource.is_empty() => denied("cannot read subresource"),
         "get" | "list" | "watch" if on.namespace.is_empty() => {
@@ -81,7 +81,7 @@ fn read(verb: &str, kind: Kind, on: &ResourceAttributes) -> Verdict {
 }
 
 /// Allows a node to read the service accounts of its pods, for image pull credentials, and to request their tokens.
-fn account(verb: &str, on: &ResourceAttributes) -> Verdict {
+fn account(verb: &str, on: &ResourceAttributes) -> NodeDecision {
     match (verb, on.subresource.as_str()) {
         ("get", "") => read(verb, Kind::ServiceAccount, on),
         ("create", _) if on.name.is_empty() => {
@@ -95,12 +95,12 @@ fn account(verb: &str, on: &ResourceAttributes) -> Verdict {
 
 /// Allows a node to write its own lease. The path of a create has no name, so admission checks the name in the
 /// body.
-fn lease(node: &str, verb: &str, on: &ResourceAttributes) -> Verdict {
+fn lease(node: &str, verb: &str, on: &ResourceAttributes) -> NodeDecision {
     if !matches!(verb, "get" | "create" | "update" | "patch" | "delete") {
         return denied("can only get, create, update, patch, or delete a node lease");
     }
     if on.namespace != LEASES {
-        return Verdict::Denied(format!("can only access leases in the {LEASES:?} system namespace"));
+        return NodeDecision::Denied(format!("can only access leases in the {LEASES:?} system namespace"));
     }
     // Leases have no subresources; a future one must not be allowed by default.
     if !on.subresource.is_empty() {
@@ -109,10 +109,10 @@ fn lease(node: &str, verb: &str, on: &ResourceAttributes) -> Verdict {
     if verb != "create" && on.name != node {
         return denied("can only access node lease with the same name as the requesting node");
     }
-    Verdict::Allowed
+    NodeDecision::Allowed
 }
 
-fn csi_node(node: &str, verb: &str, on: &ResourceAttributes) -> Verdict {
+fn csi_node(node: &str, verb: &str, on: &ResourceAttributes) -> NodeDecision {
     if !matches!(verb, "get" | "create" | "update" | "patch" | "delete") {
         return denied("can only get, create, update, patch, or delete a CSINode");
     }
@@ -122,17 +122,19 @@ fn csi_node(node: &str, verb: &str, on: &ResourceAttributes) -> Verdict {
     if verb != "create" && on.name != node {
         return denied("can only access CSINode with the same name as the requesting node");
     }
-    Verdict::Allowed
+    NodeDecision::Allowed
 }
 
-fn slice(node: &str, verb: &str, on: &ResourceAttributes) -> Verdict {
+fn slice(node: &str, verb: &str, on: &ResourceAttributes) -> NodeDecision {
     if !on.subresource.is_empty() {
         return denied("cannot authorize ResourceSlice subresources");
     }
     match verb {
-        "create" => Verdict::Allowed,
+        "create" => NodeDecision::Allowed,
         "get" | "update" | "patch" | "delete" => named(Kind::Slice, on),
-        "watch" | "list" | "deletecollection" if on.fields.demands("spec.nodeName", node) => Verdict::Allowed,
+        "watch" | "list" | "deletecollection" if on.fields.demands("spec.nodeName", node) => {
+            NodeDecision::Allowed
+        }
         "watch" | "list" | "deletecollection" => {
             denied("can only list/watch/deletecollection resourceslices with nodeName field selector")
         }
@@ -145,26 +147,26 @@ fn slice(node: &str, verb: &str, on: &ResourceAttributes) -> Verdict {
 
 /// Allows a node to write its own Node, which admission enforces, and to read all Nodes. Pod routes need their
 /// addresses. kube-apiserver shows a node only itself.
-fn of_nodes(verb: &str, on: &ResourceAttributes) -> Verdict {
+fn of_nodes(verb: &str, on: &ResourceAttributes) -> NodeDecision {
     match (on.subresource.as_str(), verb) {
         ("", "create" | "update" | "patch" | "get" | "list" | "watch") | ("status", "update" | "patch") => {
-            Verdict::Allowed
+            NodeDecision::Allowed
         }
         _ => denied(""),
     }
 }
 
-fn pod(node: &str, verb: &str, on: &ResourceAttributes) -> Verdict {
+fn pod(node: &str, verb: &str, on: &ResourceAttributes) -> NodeDecision {
     match (on.subresource.as_str(), verb) {
         ("", "get") => named(Kind::Pod, on),
-        ("", "list" | "watch") if on.fields.demands("spec.nodeName", node) => Verdict::Allowed,
+        ("", "list" | "watch") if on.fields.demands("spec.nodeName", node) => NodeDecision::Allowed,
         ("", "list" | "watch") if on.name.is_empty() => {
             denied("can only list/watch pods with spec.nodeName field selector")
         }
         ("", "list" | "watch") => named(Kind::Pod, on),
         // Mirror pods; admission rejects other pods.
         ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => {
-            Verdict::Allowed
+            NodeDecision::Allowed
         }
         _ => denied(""),
     }

@@ -10,7 +10,7 @@ pub mod keys;
 pub mod references;
 pub mod tokens;
 
-pub use self::authorize::Verdict;
+pub use self::authorize::NodeDecision;
 pub use self::index::{Index, Kind, Object};
 
 use self::keys::Keys;
@@ -84,16 +84,16 @@ impl Nodes {
             return Decision::Denied(format!("unknown node for user {:?}", who.user));
         }
         match authorize::authorize(node, attributes) {
-            Verdict::Allowed => allowed(),
-            Verdict::Denied(why) => Decision::Denied(why),
-            Verdict::IfReachable(object) => {
+            NodeDecision::Allowed => allowed(),
+            NodeDecision::Denied(why) => Decision::Denied(why),
+            NodeDecision::IfReachable(object) => {
                 if self.index.with_index(|index| index.reaches(node, &object)) {
                     return allowed();
                 }
                 Decision::Denied(format!("no relationship found between node '{node}' and this object"))
             }
-            Verdict::ByRules if self.rules.iter().any(|rule| rule.allows(attributes)) => allowed(),
-            Verdict::ByRules => Decision::Denied(String::new()),
+            NodeDecision::ByRules if self.rules.iter().any(|rule| rule.allows(attributes)) => allowed(),
+            NodeDecision::ByRules => Decision::Denied(String::new()),
         }
     }
 

@@ -16,7 +16,7 @@ use super::{
     Action, BackOff, Ending, Failure, Hashes, History, Input, Key, Plan, RefusedEdit, Terminal,
     compute_pod_actions,
 };
-use crate::observed::probes::{Kind, Verdict, Verdicts};
+use crate::observed::probes::{Kind, ProbeResult, ProbeResults};
 use crate::observed::{self, Container, Exit, Sandbox, State, Timestamp};
 
 /// Seconds after the start of the test clock.
@@ -72,7 +72,7 @@ struct Moment {
     pod: Pod,
     observed: observed::Pod,
     history: History,
-    verdicts: Verdicts,
+    probe_results: ProbeResults,
     in_progress: BTreeSet<Key>,
     needs_address: BTreeSet<String>,
     ending: Option<Ending>,
@@ -88,7 +88,7 @@ impl Moment {
             pod: pod(spec),
             observed: observed::Pod::default(),
             history,
-            verdicts: Verdicts::default(),
+            probe_results: ProbeResults::default(),
             in_progress: BTreeSet::new(),
             needs_address: BTreeSet::new(),
             ending: None,
@@ -165,8 +165,8 @@ impl Moment {
         self
     }
 
-    fn verdict(mut self, id: &str, kind: Kind, success: bool) -> Self {
-        self.verdicts.set(id, kind, Verdict { success, since: at(50), message: String::new() });
+    fn probe_result(mut self, id: &str, kind: Kind, success: bool) -> Self {
+        self.probe_results.set(id, kind, ProbeResult { success, since: at(50), message: String::new() });
         self
     }
 
@@ -182,7 +182,7 @@ impl Moment {
             is_confirmed: self.is_confirmed,
             refused_edit: self.refused_edit.as_ref(),
             observed: &self.observed,
-            verdicts: &self.verdicts,
+            probe_results: &self.probe_results,
             history: &self.history,
             needs_address: &self.needs_address,
             in_progress: &self.in_progress,

@@ -57,7 +57,7 @@ pub struct World {
     pub ending: Option<Ending>,
     pub history: History,
     pub saved: (History, Option<Ending>),
-    pub verdicts: Verdicts,
+    pub probe_results: ProbeResults,
     pub tasks: Vec<Task>,
     /// Aborted actions whose requests may have reached the engine.
     pub late: Vec<Task>,
@@ -79,7 +79,7 @@ impl World {
             ending: None,
             history: History::default(),
             saved: (History::default(), None),
-            verdicts: Verdicts::default(),
+            probe_results: ProbeResults::default(),
             tasks: Vec::new(),
             late: Vec::new(),
             meddled: false,
@@ -101,7 +101,7 @@ impl World {
         self.tasks.clear();
         self.late.clear();
         self.seen = None;
-        self.verdicts = Verdicts::default();
+        self.probe_results = ProbeResults::default();
         // Nothing on disk and not desired: the next kubelet does not know the pod.
         self.gone |= self.history.cleaned_up;
         (self.history, self.ending) = self.saved.clone();

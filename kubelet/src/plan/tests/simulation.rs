@@ -234,9 +234,12 @@ impl Run {
             10 => {
                 let running = world.truth.containers.iter().find(|c| c.state.is_running());
                 let Some(id) = running.map(|c| c.id.clone()) else { return };
-                let verdict =
-                    Verdict { success: self.chance.once_in(2), since: at(world.now), message: String::new() };
-                world.verdicts.set(&id, Kind::Liveness, verdict);
+                let probe_result = ProbeResult {
+                    success: self.chance.once_in(2),
+                    since: at(world.now),
+                    message: String::new(),
+                };
+                world.probe_results.set(&id, Kind::Liveness, probe_result);
                 format!("a probe decides on {id}")
             }
             16 if world.ending.is_none() && world.history.terminal.is_none() && self.chance.once_in(6) => {
@@ -291,7 +294,7 @@ impl Run {
         self.world.history.revive(&hashes, now);
         self.world.history.remember(seen, now);
         let ids: Vec<&str> = seen.containers.iter().map(|c| c.id.as_str()).collect();
-        self.world.verdicts.keep(&ids);
+        self.world.probe_results.keep(&ids);
         let in_progress: BTreeSet<Key> = self.world.tasks.iter().map(|t| t.action.key()).collect();
         let input = Input {
             pod,
@@ -300,7 +303,7 @@ impl Run {
             is_confirmed: true,
             refused_edit: None,
             observed: seen,
-            verdicts: &self.world.verdicts,
+            probe_results: &self.world.probe_results,
             history: &self.world.history,
             needs_address: &BTreeSet::new(),
             in_progress: &in_progress,
@@ -360,7 +363,7 @@ impl Run {
                 let cause = input.ending.is_some()
                     || plan.terminal.is_some()
                     || input.hashes.container(name) != Some(&container.hash)
-                    || input.verdicts.get(id, Kind::Liveness).is_some_and(|v| !v.success)
+                    || input.probe_results.get(id, Kind::Liveness).is_some_and(|v| !v.success)
                     || !sandbox_ok
                     || observed.newest(name).is_some_and(|newest| newest.id != *id);
                 let is_edit =

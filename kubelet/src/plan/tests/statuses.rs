@@ -83,7 +83,7 @@ fn readiness_follows_the_probe() {
     let web = || Moment::of(spec).up().with("web", 0, running(2));
     check(web(), "Running; web=Runningx0; PodReadyToStartContainers Initialized PodScheduled");
     check(
-        web().verdict("web0", Kind::Readiness, true),
+        web().probe_result("web0", Kind::Readiness, true),
         "Running; web=Readyx0; PodReadyToStartContainers Initialized Ready ContainersReady PodScheduled",
     );
 }

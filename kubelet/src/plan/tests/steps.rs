@@ -138,7 +138,8 @@ fn failed_init_container_ends_a_never_restarting_pod() {
 fn app_containers_wait_for_sidecars_that_stay_running() {
     check(Moment::of(SIDE).up(), "create side 0 (0s)");
     check(Moment::of(SIDE).up().with("side", 0, running(2)), "");
-    let started = || Moment::of(SIDE).up().with("side", 0, running(2)).verdict("side0", Kind::Startup, true);
+    let started =
+        || Moment::of(SIDE).up().with("side", 0, running(2)).probe_result("side0", Kind::Startup, true);
     check(started(), "create one 0 (0s)");
     check(started().with("one", 0, exited(0, 90)), "create web 0 (0s)");
     let up = || started().with("one", 0, exited(0, 90)).with("web", 0, running(91));
@@ -152,7 +153,7 @@ fn sidecars_end_after_the_job_is_done() {
     let done = Moment::of(&spec)
         .up()
         .with("side", 0, running(2))
-        .verdict("side0", Kind::Startup, true)
+        .probe_result("side0", Kind::Startup, true)
         .with("one", 0, exited(0, 90))
         .with("web", 0, exited(0, 95));
     check(done, "stop side0 7s PodEnds");
@@ -161,10 +162,10 @@ fn sidecars_end_after_the_job_is_done() {
 #[test]
 fn plan_stops_containers_with_failed_probes() {
     let web = || Moment::of(PROBED).up().with("web", 0, running(2));
-    check(web().verdict("web0", Kind::Liveness, true), "");
-    check(web().verdict("web0", Kind::Liveness, false), "stop web0 5s Unhealthy");
-    check(web().verdict("web0", Kind::Readiness, false), "");
-    check(web().verdict("web0", Kind::Startup, false), "stop web0 30s NeverStarted");
+    check(web().probe_result("web0", Kind::Liveness, true), "");
+    check(web().probe_result("web0", Kind::Liveness, false), "stop web0 5s Unhealthy");
+    check(web().probe_result("web0", Kind::Readiness, false), "");
+    check(web().probe_result("web0", Kind::Startup, false), "stop web0 30s NeverStarted");
 }
 
 #[test]
@@ -243,7 +244,7 @@ fn impossible_edit_stops_no_container() {
     check(failed(), "");
     assert_eq!(failed().plan().wake_at, Some(at(105)));
     // A container that exits or is unhealthy is replaced by the desired version, if that can be created.
-    check(failed().verdict("web0", Kind::Liveness, false), "stop web0 30s Unhealthy");
+    check(failed().probe_result("web0", Kind::Liveness, false), "stop web0 30s Unhealthy");
     check(failed().tune(|m| m.observed.containers[0].state = exited(1, 90)), "create web 1 (0s)");
     let sandbox = || edited("hostname: new\ncontainers: [{name: web, image: a}]");
     check(sandbox(), "prepare web");

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::metrics::Metrics;
-use crate::observed::probes::{Kind, Verdict};
+use crate::observed::probes::{Kind, ProbeResult};
 use crate::observed::{self, PodUid, Timestamp};
 use crate::probes::{Prober, Target};
 use crate::report::Outbox;
@@ -197,22 +197,25 @@ impl Bed {
     }
 
     /// Waits for that result of a probe, and returns it.
-    pub async fn verdict(&self, kind: Kind, success: bool) -> Verdict {
+    pub async fn probe_result(&self, kind: Kind, success: bool) -> ProbeResult {
         let stands = async {
             loop {
-                match self.prober.verdicts().get(&self.target.container_id, kind) {
-                    Some(verdict) if verdict.success == success => return verdict.clone(),
+                match self.prober.probe_results().get(&self.target.container_id, kind) {
+                    Some(probe_result) if probe_result.success == success => return probe_result.clone(),
                     _ => self.changed.notified().await,
                 }
             }
         };
         let waited = timeout(Duration::from_secs(60), stands).await;
-        waited.unwrap_or_else(|_| panic!("{kind:?} never {success}; {:?}", self.prober.verdicts()))
+        waited.unwrap_or_else(|_| panic!("{kind:?} never {success}; {:?}", self.prober.probe_results()))
     }
 
     /// The current result.
     pub fn stands(&self, kind: Kind) -> Option<bool> {
-        self.prober.verdicts().get(&self.target.container_id, kind).map(|verdict| verdict.success)
+        self.prober
+            .probe_results()
+            .get(&self.target.container_id, kind)
+            .map(|probe_result| probe_result.success)
     }
 
     /// Recorded events, as reason and message.

@@ -18,8 +18,8 @@ async fn a_failed_command_is_reported_with_its_output_or_exit_code() {
             json!({"livenessProbe":
                 {"exec": {"command": ["cat", "/ready"]}, "timeoutSeconds": 3, "failureThreshold": 1}}),
         );
-        let verdict = bed.verdict(Liveness, false).await;
-        assert_eq!(verdict.message, expected);
+        let probe_result = bed.probe_result(Liveness, false).await;
+        assert_eq!(probe_result.message, expected);
         assert_eq!(bed.events().await, [format!("Unhealthy: Liveness probe failed: {expected}")]);
     }
 }
@@ -48,6 +48,6 @@ async fn exec_probe_sees_the_literal_environment() {
             "readinessProbe": {"exec": {"command": ["test", "$(FILE)", "$$(FILE)", "$(POD)", "$(NONE)"]}},
         }),
     );
-    bed.verdict(Readiness, true).await;
+    bed.probe_result(Readiness, true).await;
     assert_eq!(engine.last(), ["test", "/ready", "$(FILE)", "$(POD)", "$(NONE)"]);
 }

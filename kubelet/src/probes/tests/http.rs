@@ -223,8 +223,8 @@ async fn http_and_tcp_probes_make_a_pod_ready() {
             "livenessProbe": {"tcpSocket": {"port": port}, "initialDelaySeconds": 1, "periodSeconds": 1},
         }),
     );
-    bed.verdict(Readiness, true).await;
-    bed.verdict(Liveness, true).await;
+    bed.probe_result(Readiness, true).await;
+    bed.probe_result(Liveness, true).await;
     assert!(bed.events().await.is_empty());
 }
 
@@ -241,7 +241,7 @@ async fn probe_waits_for_the_pod_address() {
     assert!(server.requests.lock().unwrap().is_empty());
     bed.target.ip = ip;
     bed.sync();
-    bed.verdict(Readiness, true).await;
+    bed.probe_result(Readiness, true).await;
 }
 
 #[tokio::test]

@@ -6,11 +6,11 @@ use super::super::schedule::{Attempt, Schedule};
 use super::super::worker::{Run, Thresholds};
 
 /// Counts results (`+` success, `-` failure) and prints the decision after each (`.` for none).
-fn verdicts(results: &str, success: u32, failure: u32) -> String {
+fn probe_results(results: &str, success: u32, failure: u32) -> String {
     let mut run = Run::default();
     let thresholds = Thresholds { success, failure };
-    let verdict = |c| run.count(c == '+', thresholds);
-    results.chars().map(verdict).map(|v| v.map_or('.', |ok| if ok { '+' } else { '-' })).collect()
+    let probe_result = |c| run.count(c == '+', thresholds);
+    results.chars().map(probe_result).map(|v| v.map_or('.', |ok| if ok { '+' } else { '-' })).collect()
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn probe_result_changes_at_its_threshold() {
         ("----", 1, 1, "----"),
         ("+-+-+-", 2, 2, "......"),
     ] {
-        assert_eq!(verdicts(results, success, failure), expected, "{results} {success} {failure}");
+        assert_eq!(probe_results(results, success, failure), expected, "{results} {success} {failure}");
     }
 }
 

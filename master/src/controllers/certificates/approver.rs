@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::webhook::Webhook;
 use super::{APPROVING, KIND, find, with_condition};
-use crate::approval::{self, JoinRequest, NodeFacts, Policy, Verdict};
+use crate::approval::{self, ApprovalDecision, JoinRequest, NodeFacts, Policy};
 use crate::controllers::Authority;
 use crate::controllers::fields::Fields;
 use crate::controllers::informers::{Change, SharedInformers};
@@ -51,27 +51,30 @@ impl CsrApprovingController {
         &self,
         request: &CertificateSigningRequest,
         join: &JoinRequest,
-    ) -> Result<Verdict, Error> {
+    ) -> Result<ApprovalDecision, Error> {
         let node = self.informers.get(&Kind::NODE, "", &join.node);
         let names = node.as_deref().map(addresses).unwrap_or_default();
         let known = NodeFacts { exists: node.is_some(), names, masters: self.masters.clone() };
-        let mut verdict = approval::decide(&*self.policy, join, &known);
-        if verdict == Verdict::Ask {
+        let mut decision = approval::decide(&*self.policy, join, &known);
+        if decision == ApprovalDecision::Ask {
             let question = approval::webhook_review(join, &request.spec.request);
             let answer = match &self.webhook {
-                Some(webhook) => approval::webhook_verdict(&webhook.ask(&question).await?),
-                None => Verdict::Wait("no approval webhook is configured".to_owned()),
+                Some(webhook) => approval::webhook_decision(&webhook.ask(&question).await?),
+                None => ApprovalDecision::Wait("no approval webhook is configured".to_owned()),
             };
-            verdict = approval::apply_rules(&*self.policy, answer, join, &known);
+            decision = approval::apply_rules(&*self.policy, answer, join, &known);
         }
         // As in a stock cluster, users with the `nodeclient` permission are approved. `system:masters` has every
         // permission, so it does not count.
         let is_first = join.serving.is_none() && !join.is_own() && !join.is_in(MASTERS);
-        if matches!(verdict, Verdict::Wait(_)) && is_first && self.may_create_node_client(request).await? {
+        if matches!(decision, ApprovalDecision::Wait(_))
+            && is_first
+            && self.may_create_node_client(request).await?
+        {
             let why = "Auto approving kubelet client certificate after SubjectAccessReview.";
-            verdict = Verdict::Approve(why.to_owned());
+            decision = ApprovalDecision::Approve(why.to_owned());
         }
-        Ok(verdict)
+        Ok(decision)
     }
 
     /// Whether RBAC lets the requester create `certificatesigningrequests/nodeclient`.
@@ -174,9 +177,9 @@ impl Controller for CsrApprovingController {
         }
         let Some(join) = join(&request) else { return Ok(Action::AwaitChange) };
         let (kind, reason, why) = match self.evaluate(&request, &join).await? {
-            Verdict::Approve(why) => ("Approved", APPROVED, why),
-            Verdict::Deny(why) => ("Denied", DENIED, why),
-            Verdict::Wait(why) => {
+            ApprovalDecision::Approve(why) => ("Approved", APPROVED, why),
+            ApprovalDecision::Deny(why) => ("Denied", DENIED, why),
+            ApprovalDecision::Wait(why) => {
                 let node = join.node;
                 tracing::info!(
                     request = name,
@@ -186,7 +189,7 @@ impl Controller for CsrApprovingController {
                 );
                 return Ok(Action::AwaitChange);
             }
-            Verdict::Ask => return Ok(Action::AwaitChange),
+            ApprovalDecision::Ask => return Ok(Action::AwaitChange),
         };
         tracing::info!(request = name, node = join.node, user = join.username, why, "{kind} by policy");
         let decided = with_condition(json, kind, reason, &why, Timestamp::now());

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::eligibility::Eligibility;
 use super::pods::{DaemonNode, DaemonPod, PodsByNode, by_node};
 use super::rolling;
-use crate::controllers::workloads::pod_writes::{BURST, Doomed};
+use crate::controllers::workloads::pod_writes::{BURST, PodToDelete};
 use crate::objects::DaemonSet;
 use crate::objects::values::Rounding;
 
@@ -31,7 +31,7 @@ pub struct Input<'a> {
 pub struct Plan<'a> {
     /// Nodes for which a pod is created.
     pub create: Vec<&'a str>,
-    pub delete: Vec<Doomed<'a>>,
+    pub delete: Vec<PodToDelete<'a>>,
     /// The deleted pods that have ended, for events and the backoff.
     pub ended: Vec<Ended<'a>>,
     /// Time until a failed pod may be replaced.
@@ -102,13 +102,13 @@ fn manage<'a>(input: Input<'a>, pods: &PodsByNode<'a>) -> Plan<'a> {
         match node.eligibility {
             Eligibility::Run if here.is_empty() => plan.create.push(node.name),
             Eligibility::Run | Eligibility::Continue => keep_one(input, node, here, &mut plan),
-            Eligibility::Stop => plan.delete.extend(here.iter().filter(|pod| stays(pod)).map(doomed)),
+            Eligibility::Stop => plan.delete.extend(here.iter().filter(|pod| stays(pod)).map(to_delete)),
         }
     }
     // No kubelet and no pod garbage collector deletes a pod that waits for a node that does not exist.
     let is_missing = |node: &str| input.nodes.iter().all(|known| known.name != node);
     let stray = pods.iter().filter(|(node, _)| is_missing(node)).flat_map(|(_, pods)| pods);
-    plan.delete.extend(stray.filter(|pod| pod.replica.node.is_empty() && stays(pod)).map(doomed));
+    plan.delete.extend(stray.filter(|pod| pod.replica.node.is_empty() && stays(pod)).map(to_delete));
     plan
 }
 
@@ -125,11 +125,11 @@ fn keep_one<'a>(input: Input<'a>, node: &DaemonNode<'a>, here: &[DaemonPod<'a>],
             continue;
         }
         plan.ended.push(Ended { pod: pod.replica.name, node: node.name, has_failed: pod.has_failed });
-        plan.delete.push(doomed(pod));
+        plan.delete.push(to_delete(pod));
     }
     // One node is enough to see whether there is any surge.
     if Limits::of(input.set, 1).surge == 0 {
-        plan.delete.extend(live.iter().skip(1).map(|pod| doomed(pod)));
+        plan.delete.extend(live.iter().skip(1).map(|pod| to_delete(pod)));
         return;
     }
     if live.is_empty() && !is_waiting && node.eligibility == Eligibility::Run {
@@ -137,11 +137,11 @@ fn keep_one<'a>(input: Input<'a>, node: &DaemonNode<'a>, here: &[DaemonPod<'a>],
     }
     let (new, old): (Vec<_>, Vec<_>) = live.iter().copied().partition(|pod| pod.is_updated(input.hash));
     let excess = new.iter().skip(1).chain(old.iter().skip(1));
-    plan.delete.extend(excess.map(|pod| doomed(pod)));
+    plan.delete.extend(excess.map(|pod| to_delete(pod)));
     if let (Some(new), Some(old)) = (new.first(), old.first())
         && (!old.replica.is_ready || new.is_available(min_ready(input.set), input.now))
     {
-        plan.delete.push(doomed(old));
+        plan.delete.push(to_delete(old));
     }
 }
 
@@ -151,6 +151,6 @@ fn stays(pod: &DaemonPod<'_>) -> bool {
 }
 
 /// The pod as one to delete.
-pub fn doomed<'a>(pod: &DaemonPod<'a>) -> Doomed<'a> {
-    Doomed { name: pod.replica.name, uid: pod.replica.uid }
+pub fn to_delete<'a>(pod: &DaemonPod<'a>) -> PodToDelete<'a> {
+    PodToDelete { name: pod.replica.name, uid: pod.replica.uid }
 }

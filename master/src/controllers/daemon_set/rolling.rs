@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 
 use super::eligibility::Eligibility;
-use super::plan::{Input, Limits, doomed, min_ready};
+use super::plan::{Input, Limits, min_ready, to_delete};
 use super::pods::{DaemonPod, PodsByNode};
-use crate::controllers::workloads::pod_writes::Doomed;
+use crate::controllers::workloads::pod_writes::PodToDelete;
 
 /// The writes of a rolling update.
 #[derive(Debug, Default)]
 pub struct Step<'a> {
     pub create: Vec<&'a str>,
-    pub delete: Vec<Doomed<'a>>,
+    pub delete: Vec<PodToDelete<'a>>,
 }
 
 /// The pods on a node that are not being deleted.
@@ -66,10 +66,12 @@ where
     let (mut step, mut candidates) = (Step::default(), Vec::new());
     for (_, pods) in nodes {
         match pods {
-            OnNode::Pods { new: None, old: Some(old) } if is_available(old) => candidates.push(doomed(old)),
+            OnNode::Pods { new: None, old: Some(old) } if is_available(old) => {
+                candidates.push(to_delete(old))
+            }
             // The deletion of a pod that is not available makes nothing worse.
             OnNode::Pods { new: None, old: Some(old) } => {
-                step.delete.push(doomed(old));
+                step.delete.push(to_delete(old));
                 unavailable += 1;
             }
             OnNode::Pods { new: Some(new), old: None } if is_available(new) => {}
@@ -111,12 +113,12 @@ where
             }
             (None, Some(old), Some(Eligibility::Continue | Eligibility::Stop)) => {
                 if is_available(old) {
-                    sunset.push(doomed(old))
+                    sunset.push(to_delete(old))
                 } else {
-                    step.delete.push(doomed(old))
+                    step.delete.push(to_delete(old))
                 }
             }
-            (Some(new), Some(old), _) if is_available(new) => step.delete.push(doomed(old)),
+            (Some(new), Some(old), _) if is_available(new) => step.delete.push(to_delete(old)),
             (Some(_), Some(_), _) => surging += 1,
         }
     }

@@ -4,9 +4,9 @@
 
 pub mod behavior;
 pub mod calculation;
-mod memory;
 mod metric;
 mod plan;
+mod state;
 mod status;
 mod target;
 #[cfg(test)]
@@ -18,8 +18,8 @@ use async_trait::async_trait;
 use client::{Client, Error, Json, Kind};
 use jiff::Timestamp;
 
-use self::memory::Memories;
 use self::plan::{Decision, Plan};
+use self::state::AutoscalerStates;
 use self::status::{Event, Report};
 use self::target::{InvalidSelector, Target};
 use super::event_recorder::{NewEvent, record_event};
@@ -43,7 +43,7 @@ const SYNC_PERIOD: Duration = Duration::from_secs(15);
 pub struct HorizontalPodAutoscalerController {
     client: Client,
     informers: SharedInformers,
-    memories: Memories,
+    states: AutoscalerStates,
 }
 
 /// An autoscaler as the API server has it.
@@ -59,13 +59,13 @@ struct Live<'a> {
 impl HorizontalPodAutoscalerController {
     /// Creates the controller. It finds the kinds of targets in the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
-        Self { client, informers, memories: Memories::default() }
+        Self { client, informers, states: AutoscalerStates::default() }
     }
 
     /// Scales the target if necessary. Returns the new status and the events.
     async fn synchronize(&self, live: &Live<'_>) -> Report {
         let Live { key, namespace, scaler, .. } = *live;
-        self.memories.start(key, &scaler.metadata.uid);
+        self.states.start(key, &scaler.metadata.uid);
         let mut report = Report::new(scaler, Timestamp::now());
         let found =
             target::find(&self.client, &self.informers, namespace, &scaler.spec.scale_target_ref).await;
@@ -80,7 +80,7 @@ impl HorizontalPodAutoscalerController {
         let current = target.scale.spec.replicas;
         let start = (current, Instant::now());
         // The current replicas are the first recommendation, so that a restart does not scale down at once.
-        let is_known = self.memories.with_history(key, start, |_| ()).is_some();
+        let is_known = self.states.with_history(key, start, |_| ()).is_some();
         let plan = match plan::without_metrics(scaler, current) {
             Some(plan) => Some(plan),
             None if is_known => self.plan_by_metrics(live, &target).await,
@@ -95,7 +95,7 @@ impl HorizontalPodAutoscalerController {
                 Ok(()) => {
                     report.rescaled(to, &reason);
                     let now = Instant::now();
-                    self.memories.with_history(key, start, |history| history.record_change(current, to, now));
+                    self.states.with_history(key, start, |history| history.record_change(current, to, now));
                 }
                 Err(why) => report.rescale_failed(to, &reason, &why),
             }
@@ -119,7 +119,7 @@ impl HorizontalPodAutoscalerController {
             }
         };
         let pods = samples.pods.iter().flatten().map(|pod| pod.metadata.name.clone()).collect();
-        if let Some(all) = self.memories.set_pods(live.key, pods) {
+        if let Some(all) = self.states.set_pods(live.key, pods) {
             let all = all.join(" ");
             let why = format!("pods by selector {selector} are controlled by multiple HPAs: [{all}]");
             let event = ("AmbiguousSelector", why.clone());
@@ -128,7 +128,7 @@ impl HorizontalPodAutoscalerController {
         let (current, instant) = (target.scale.spec.replicas, Instant::now());
         let input =
             plan::Input { scaler: live.scaler, current, samples: &samples, now: Timestamp::now(), instant };
-        self.memories.with_history(live.key, (current, instant), |history| plan::by_metrics(&input, history))
+        self.states.with_history(live.key, (current, instant), |history| plan::by_metrics(&input, history))
     }
 
     async fn update_status(&self, live: &Live<'_>, status: &AutoscalerStatus) -> Result<(), Error> {
@@ -173,7 +173,7 @@ impl Controller for HorizontalPodAutoscalerController {
             (None, Some(new)) => queue.add(&new.key()),
             // The next periodic synchronization reads an update, by a user or by this controller.
             (Some(_), Some(_)) | (None, None) => {}
-            (Some(gone), None) => self.memories.forget(&gone.key()),
+            (Some(gone), None) => self.states.forget(&gone.key()),
         }
     }
 
@@ -196,14 +196,14 @@ impl HorizontalPodAutoscalerController {
     async fn sync(&self, key: &str) -> Result<Action, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
         let Some(json) = self.client.find(&Kind::HORIZONTAL_POD_AUTOSCALER, namespace, name).await? else {
-            self.memories.forget(key);
+            self.states.forget(key);
             return Ok(Action::AwaitChange);
         };
         let scaler: HorizontalPodAutoscaler =
             serde::Deserialize::deserialize(&json).map_err(|source| unreadable(&self.client, source))?;
         let live = Live { key, namespace, scaler: &scaler, json: &json };
         let Report { status, events, .. } = self.synchronize(&live).await;
-        for event in self.memories.without_repeated_warnings(key, events, Instant::now()) {
+        for event in self.states.without_repeated_warnings(key, events, Instant::now()) {
             self.record(&live, &event).await;
         }
         self.update_status(&live, &status).await?;

@@ -4,9 +4,9 @@ pub mod backoff;
 mod indexes;
 pub mod plan;
 pub mod pod;
+mod pod_counts;
 mod pods;
 pub mod scaling;
-mod tally;
 mod target;
 #[cfg(test)]
 mod tests;

@@ -11,9 +11,9 @@ use jiff::Timestamp;
 
 use super::backoff::Backoff;
 use super::indexes::Indexes;
-use super::pod::{JobPod, Verdict};
+use super::pod::{FailureEffect, JobPod};
+use super::pod_counts::{PodCounts, number};
 use super::scaling::{self, Step};
-use super::tally::{Tally, number};
 use super::target::{Target, deadline_in, set_condition, set_suspended};
 use crate::objects::Job;
 use crate::objects::job::{JobStatus, UncountedPods};
@@ -78,24 +78,24 @@ pub fn plan(input: Input<'_>) -> Plan<'_> {
         // `activeDeadlineSeconds` starts again when the Job is resumed.
         status.start_time = Some(whole_seconds(now));
     }
-    let tally = Tally::of(job, &status, pods);
+    let counts = PodCounts::of(job, &status, pods);
     let backoff = match input.backoff {
-        Some(known) => known.after(&tally.new_succeeded, &tally.new_failed),
+        Some(known) => known.after(&counts.new_succeeded, &counts.new_failed),
         None => Backoff::of_pods(job, pods),
     };
-    let target = Target::of(job, &status, &tally, pods, now);
+    let target = Target::of(job, &status, &counts, pods, now);
     if target.is_none() && !is_terminating && job.is_suspended() && set_suspended(&mut status, true, now) {
         suspension = Some(Suspension::Suspended);
     }
     let (step, wait) = match &target {
         _ if is_terminating => (Step::Nothing, None),
-        Some(target) => (scaling::end(target, &tally), None),
-        None => scaling::step(job, &tally, backoff, now),
+        Some(target) => (scaling::end(target, &counts), None),
+        None => scaling::step(job, &counts, backoff, now),
     };
-    let (release, is_partial) = count(job, &mut status, &tally, pods, target.as_ref());
-    status.active = number(tally.active.len());
-    status.ready = Some(tally.ready);
-    status.terminating = Some(number(tally.terminating.len()));
+    let (release, is_partial) = count(job, &mut status, &counts, pods, target.as_ref());
+    status.active = number(counts.active.len());
+    status.ready = Some(counts.ready);
+    status.terminating = Some(number(counts.terminating.len()));
     let deadline = deadline_in(job, &status, now).filter(|_| target.is_none());
     if let Some(target) = &target {
         let interim = target.interim(now);
@@ -107,7 +107,7 @@ pub fn plan(input: Input<'_>) -> Plan<'_> {
         // Pods that keep their finalizer are counted in a later step.
         Some(known) => {
             let released: HashSet<&str> = release.iter().map(|pod| pod.uid()).collect();
-            let (mut succeeded, mut failed) = (tally.new_succeeded, tally.new_failed);
+            let (mut succeeded, mut failed) = (counts.new_succeeded, counts.new_failed);
             succeeded.retain(|pod| released.contains(pod.uid()));
             failed.retain(|pod| released.contains(pod.uid()));
             known.after(&succeeded, &failed)
@@ -159,7 +159,7 @@ fn count_released(status: &mut JobStatus, tracked: &HashSet<&str>) {
 fn count<'a>(
     job: &Job,
     status: &mut JobStatus,
-    tally: &Tally<'a>,
+    counts: &PodCounts<'a>,
     pods: &'a [JobPod<'a>],
     target: Option<&Target>,
 ) -> (Vec<&'a JobPod<'a>>, bool) {
@@ -172,7 +172,7 @@ fn count<'a>(
     let mut sorted: Vec<&JobPod<'_>> = pods.iter().filter(|pod| pod.is_tracked).collect();
     sorted.sort_by_key(|pod| (pod.fields.index, pod.replica.name));
     for pod in sorted {
-        if !is_releasable(job, tally, pod, target) {
+        if !is_releasable(job, counts, pod, target) {
             continue;
         }
         // A pod that the status holds is always released: it makes room for others.
@@ -185,7 +185,7 @@ fn count<'a>(
             continue;
         }
         release.push(pod);
-        let index = pod.index_of(tally.completions);
+        let index = pod.index_of(counts.completions);
         if job.is_indexed() && index.is_none() {
             continue;
         }
@@ -194,23 +194,25 @@ fn count<'a>(
                 Some(index) => new_indexes.push(index),
                 None => succeeded.push(pod.uid().into()),
             }
-        } else if (pod.has_failed(job) || has_failed_target) && pod.verdict(job) != Verdict::Ignore {
+        } else if (pod.has_failed(job) || has_failed_target)
+            && pod.failure_effect(job) != FailureEffect::Ignore
+        {
             failed.push(pod.uid().into());
         }
     }
     if job.is_indexed() {
-        let known = Indexes::parse(&status.completed_indexes, tally.completions);
+        let known = Indexes::parse(&status.completed_indexes, counts.completions);
         let completed = known.with(new_indexes);
         status.succeeded = completed.count();
         status.completed_indexes = completed.to_string().into();
-        status.failed_indexes = tally.failed_indexes.as_ref().map(|indexes| indexes.to_string().into());
+        status.failed_indexes = counts.failed_indexes.as_ref().map(|indexes| indexes.to_string().into());
     }
     status.uncounted_terminated_pods = UncountedPods { succeeded: succeeded.into(), failed: failed.into() };
     (release, is_partial)
 }
 
 /// Whether the finalizer of a pod can be removed, after the pod was counted if it is to be.
-fn is_releasable(job: &Job, tally: &Tally<'_>, pod: &JobPod<'_>, target: Option<&Target>) -> bool {
+fn is_releasable(job: &Job, counts: &PodCounts<'_>, pod: &JobPod<'_>, target: Option<&Target>) -> bool {
     if job.metadata.is_terminating() || pod.has_succeeded() {
         return true;
     }
@@ -218,5 +220,5 @@ fn is_releasable(job: &Job, tally: &Tally<'_>, pod: &JobPod<'_>, target: Option<
     if target.is_some() {
         return !pod.is_active();
     }
-    pod.has_failed(job) && !tally.awaits_replacement(pod)
+    pod.has_failed(job) && !counts.awaits_replacement(pod)
 }

@@ -23,7 +23,7 @@ pub struct JobPod<'a> {
 
 /// What the failure of a pod means for its Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FailureEffect {
     /// The failure counts.
     Count,
     /// The failure does not count.
@@ -83,15 +83,15 @@ impl<'a> JobPod<'a> {
     }
 
     /// Returns what the failure means by the first rule of the pod failure policy that matches.
-    pub fn verdict(&self, job: &Job) -> Verdict {
+    pub fn failure_effect(&self, job: &Job) -> FailureEffect {
         let rules = job.spec.pod_failure_policy.iter().flat_map(|policy| &policy.rules).enumerate();
         let mut matching = rules.filter_map(|(at, rule)| Some((at, rule.action, self.matching(rule)?)));
         match matching.next() {
-            None | Some((_, FailureAction::Count, _)) => Verdict::Count,
-            Some((_, FailureAction::Ignore, _)) => Verdict::Ignore,
-            Some((_, FailureAction::FailIndex, _)) => Verdict::FailIndex,
+            None | Some((_, FailureAction::Count, _)) => FailureEffect::Count,
+            Some((_, FailureAction::Ignore, _)) => FailureEffect::Ignore,
+            Some((_, FailureAction::FailIndex, _)) => FailureEffect::FailIndex,
             Some((at, FailureAction::FailJob, why)) => {
-                Verdict::FailJob(format!("{why} matching FailJob rule at index {at}"))
+                FailureEffect::FailJob(format!("{why} matching FailJob rule at index {at}"))
             }
         }
     }

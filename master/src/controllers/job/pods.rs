@@ -13,7 +13,7 @@ use super::{JobController, Live};
 use crate::controllers::fields::JOB_TRACKING;
 use crate::controllers::object::Object;
 use crate::controllers::workloads::names;
-use crate::controllers::workloads::pod_writes::{CONCURRENCY, Doomed, pod_of};
+use crate::controllers::workloads::pod_writes::{CONCURRENCY, PodToDelete, pod_of};
 
 /// The label and annotation with the completion index of a pod.
 const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
@@ -49,7 +49,7 @@ impl JobController {
                     let version = Some(pod.resource_version);
                     self.remove_finalizer(live.namespace, pod.replica.name, pod.uid(), version).await?;
                 }
-                Ok::<_, Error>(Doomed { name: pod.replica.name, uid: pod.uid() })
+                Ok::<_, Error>(PodToDelete { name: pod.replica.name, uid: pod.uid() })
             });
             let released = join_all(requests).await;
             is_done &= released.iter().all(Result::is_ok);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::backoff::Backoff;
-use super::pod::{JobPod, Verdict};
-use super::tally::{Tally, number};
+use super::pod::{FailureEffect, JobPod};
+use super::pod_counts::{PodCounts, number};
 use super::target::Target;
 use crate::controllers::replica_set::plan::{Step as Replicas, plan as plan_replicas};
 use crate::controllers::workloads::pod_writes::BURST;
@@ -35,8 +35,8 @@ pub struct NewPod {
 }
 
 /// Returns the step for a Job that has reached its end.
-pub fn end<'a>(target: &Target, tally: &Tally<'a>) -> Step<'a> {
-    match tally.active.clone() {
+pub fn end<'a>(target: &Target, counts: &PodCounts<'a>) -> Step<'a> {
+    match counts.active.clone() {
         active if active.is_empty() => Step::Nothing,
         active if target.has_failed => Step::DeleteCounted(active),
         active => Step::DeleteUncounted(active),
@@ -46,17 +46,17 @@ pub fn end<'a>(target: &Target, tally: &Tally<'a>) -> Step<'a> {
 /// Returns the step for a Job that has not reached its end, and the time after which failed pods can be replaced.
 pub fn step<'a>(
     job: &Job,
-    tally: &Tally<'a>,
+    counts: &PodCounts<'a>,
     backoff: Backoff,
     now: Timestamp,
 ) -> (Step<'a>, Option<Duration>) {
-    let active = number(tally.active.len());
-    let wanted = if job.is_suspended() { 0 } else { wanted(job, tally) };
-    let surplus = surplus(job, tally, wanted, now);
+    let active = number(counts.active.len());
+    let wanted = if job.is_suspended() { 0 } else { wanted(job, counts) };
+    let surplus = surplus(job, counts, wanted, now);
     if !surplus.is_empty() {
         return (Step::DeleteUncounted(surplus), None);
     }
-    let terminating = if job.replaces_only_failed() { number(tally.terminating.len()) } else { 0 };
+    let terminating = if job.replaces_only_failed() { number(counts.terminating.len()) } else { 0 };
     let count = usize::try_from(wanted - active - terminating).unwrap_or(0).min(BURST);
     if count == 0 {
         return (Step::Nothing, None);
@@ -69,31 +69,31 @@ pub fn step<'a>(
             (Step::Nothing, Some(wait))
         };
     }
-    let (new, wait) = new_indexes(job, tally, count, backoff, now);
+    let (new, wait) = new_indexes(job, counts, count, backoff, now);
     (if new.is_empty() { Step::Nothing } else { Step::Create(new) }, wait)
 }
 
 /// Returns the number of pods that should be active.
-fn wanted(job: &Job, tally: &Tally<'_>) -> i64 {
+fn wanted(job: &Job, counts: &PodCounts<'_>) -> i64 {
     match job.spec.completions {
         // The pods of a work queue know when it is empty. After the first success, none is added.
-        None if tally.succeeded > 0 => number(tally.active.len()),
+        None if counts.succeeded > 0 => number(counts.active.len()),
         None => job.parallelism(),
-        Some(completions) => (completions - tally.succeeded).min(job.parallelism()).max(0),
+        Some(completions) => (completions - counts.succeeded).min(job.parallelism()).max(0),
     }
 }
 
 /// Returns the active pods to remove: those without the finalizer, without a valid index or with that of another pod,
 /// and then the least useful ones above the wanted number. A pod without the finalizer would not be counted: the
 /// controller crashed before it deleted the pod, or a user removed the finalizer.
-fn surplus<'a>(job: &Job, tally: &Tally<'a>, wanted: i64, now: Timestamp) -> Vec<&'a JobPod<'a>> {
+fn surplus<'a>(job: &Job, counts: &PodCounts<'a>, wanted: i64, now: Timestamp) -> Vec<&'a JobPod<'a>> {
     let (tracked, untracked): (Vec<&JobPod<'_>>, Vec<_>) =
-        tally.active.iter().copied().partition(|pod| pod.is_tracked);
+        counts.active.iter().copied().partition(|pod| pod.is_tracked);
     let mut to_delete: HashSet<&str> = untracked.iter().map(|pod| pod.uid()).collect();
     if job.is_indexed() {
         let mut by_index: BTreeMap<Option<u32>, Vec<Replica<'_>>> = BTreeMap::new();
         for pod in tracked {
-            by_index.entry(pod.index_of(tally.completions)).or_default().push(pod.replica);
+            by_index.entry(pod.index_of(counts.completions)).or_default().push(pod.replica);
         }
         for (index, replicas) in by_index {
             let excess = if index.is_some() { replicas.len() - 1 } else { replicas.len() };
@@ -101,11 +101,11 @@ fn surplus<'a>(job: &Job, tally: &Tally<'a>, wanted: i64, now: Timestamp) -> Vec
         }
     }
     let others =
-        tally.active.iter().map(|pod| pod.replica).filter(|replica| !to_delete.contains(replica.uid));
+        counts.active.iter().map(|pod| pod.replica).filter(|replica| !to_delete.contains(replica.uid));
     let others: Vec<Replica<'_>> = others.collect();
     let excess = others.len().saturating_sub(usize::try_from(wanted).unwrap_or(0));
     to_delete.extend(least_useful(&others, excess, now));
-    tally.active.iter().filter(|pod| to_delete.contains(pod.uid())).take(BURST).copied().collect()
+    counts.active.iter().filter(|pod| to_delete.contains(pod.uid())).take(BURST).copied().collect()
 }
 
 /// Returns the UIDs of the pods that a ReplicaSet would delete first.
@@ -119,17 +119,17 @@ fn least_useful<'a>(pods: &[Replica<'a>], count: usize, now: Timestamp) -> Vec<&
 /// Returns the pods of the first indexes without one, and the time until the next index can have one.
 fn new_indexes(
     job: &Job,
-    tally: &Tally<'_>,
+    counts: &PodCounts<'_>,
     count: usize,
     backoff: Backoff,
     now: Timestamp,
 ) -> (Vec<NewPod>, Option<Duration>) {
     let has_limit = job.spec.backoff_limit_per_index.is_some();
-    let mut taken = tally.completed.with(tally.active.iter().filter_map(|pod| pod.fields.index));
+    let mut taken = counts.completed.with(counts.active.iter().filter_map(|pod| pod.fields.index));
     if job.replaces_only_failed() {
-        taken = taken.with(tally.terminating.iter().filter_map(|pod| pod.fields.index));
+        taken = taken.with(counts.terminating.iter().filter_map(|pod| pod.fields.index));
     }
-    if let Some(failed) = &tally.failed_indexes {
+    if let Some(failed) = &counts.failed_indexes {
         taken = taken.union(failed);
     }
     if !has_limit {
@@ -139,11 +139,11 @@ fn new_indexes(
         }
     }
     let (mut new, mut wait) = (Vec::new(), None);
-    for index in taken.missing(tally.completions) {
+    for index in taken.missing(counts.completions) {
         if new.len() == count {
             break;
         }
-        let replaced = tally.to_replace.get(&index);
+        let replaced = counts.to_replace.get(&index);
         let remaining = replaced.map_or(Duration::ZERO, |pod| Backoff::of_index(pod).remaining(now));
         if remaining.is_zero() {
             let earlier_failures = has_limit.then(|| replaced.map_or((0, 0), |pod| failures_with(job, pod)));
@@ -158,7 +158,7 @@ fn new_indexes(
 /// Returns the failures of an index with that of its last pod.
 fn failures_with(job: &Job, last: &JobPod<'_>) -> (u32, u32) {
     let (counted, ignored) = last.fields.earlier_failures;
-    if last.verdict(job) == Verdict::Ignore {
+    if last.failure_effect(job) == FailureEffect::Ignore {
         (counted, ignored.saturating_add(1))
     } else {
         (counted.saturating_add(1), ignored)

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::indexes::Indexes;
-use super::pod::{JobPod, Verdict};
-use super::tally::Tally;
+use super::pod::{FailureEffect, JobPod};
+use super::pod_counts::PodCounts;
 use crate::objects::Job;
 use crate::objects::job::{JobCondition, JobStatus};
 use crate::objects::replica_set::whole_seconds;
@@ -42,7 +42,7 @@ impl Target {
     pub fn of(
         job: &Job,
         status: &JobStatus,
-        tally: &Tally<'_>,
+        counts: &PodCounts<'_>,
         pods: &[JobPod<'_>],
         now: Timestamp,
     ) -> Option<Self> {
@@ -55,10 +55,10 @@ impl Target {
             return Some(Self { has_failed, reason, message });
         }
         by_failure_policy(job, pods)
-            .or_else(|| by_limits(job, status, tally, pods, now))
-            .or_else(|| by_indexes(job, tally))
-            .or_else(|| by_success_policy(job, tally))
-            .or_else(|| by_completions(job, tally))
+            .or_else(|| by_limits(job, status, counts, pods, now))
+            .or_else(|| by_indexes(job, counts))
+            .or_else(|| by_success_policy(job, counts))
+            .or_else(|| by_completions(job, counts))
     }
 
     /// Returns the condition that records the end before the pods have terminated.
@@ -121,20 +121,20 @@ pub fn deadline_in(job: &Job, status: &JobStatus, now: Timestamp) -> Option<Dura
 
 fn by_failure_policy(job: &Job, pods: &[JobPod<'_>]) -> Option<Target> {
     job.spec.pod_failure_policy.as_ref()?;
-    pods.iter().filter(|pod| pod.has_failed(job)).find_map(|pod| match pod.verdict(job) {
-        Verdict::FailJob(message) => Some(Target::failure("PodFailurePolicy", &message)),
-        Verdict::Count | Verdict::Ignore | Verdict::FailIndex => None,
+    pods.iter().filter(|pod| pod.has_failed(job)).find_map(|pod| match pod.failure_effect(job) {
+        FailureEffect::FailJob(message) => Some(Target::failure("PodFailurePolicy", &message)),
+        FailureEffect::Count | FailureEffect::Ignore | FailureEffect::FailIndex => None,
     })
 }
 
 fn by_limits(
     job: &Job,
     status: &JobStatus,
-    tally: &Tally<'_>,
+    counts: &PodCounts<'_>,
     pods: &[JobPod<'_>],
     now: Timestamp,
 ) -> Option<Target> {
-    if tally.failed > job.backoff_limit() || exceeds_restarts(job, pods) {
+    if counts.failed > job.backoff_limit() || exceeds_restarts(job, pods) {
         return Some(Target::failure("BackoffLimitExceeded", "Job has reached the specified backoff limit"));
     }
     let message = "Job was active longer than specified deadline";
@@ -153,25 +153,25 @@ fn exceeds_restarts(job: &Job, pods: &[JobPod<'_>]) -> bool {
     restarts > 0 && restarts >= job.backoff_limit()
 }
 
-fn by_indexes(job: &Job, tally: &Tally<'_>) -> Option<Target> {
-    let failed = tally.failed_indexes.as_ref()?.count();
+fn by_indexes(job: &Job, counts: &PodCounts<'_>) -> Option<Target> {
+    let failed = counts.failed_indexes.as_ref()?.count();
     if job.spec.max_failed_indexes.is_some_and(|most| failed > most) {
         let message = "Job has exceeded the specified maximal number of failed indexes";
         return Some(Target::failure("MaxFailedIndexesExceeded", message));
     }
-    let is_last = failed > 0 && failed + tally.succeeded >= i64::from(tally.completions);
+    let is_last = failed > 0 && failed + counts.succeeded >= i64::from(counts.completions);
     is_last.then(|| Target::failure("FailedIndexes", "Job has failed indexes"))
 }
 
-fn by_success_policy(job: &Job, tally: &Tally<'_>) -> Option<Target> {
+fn by_success_policy(job: &Job, counts: &PodCounts<'_>) -> Option<Target> {
     let mut rules = job.spec.success_policy.as_ref()?.rules.iter();
     let at = rules.position(|rule| {
         let count = rule.succeeded_count;
         match &rule.succeeded_indexes {
-            None => tally.succeeded > 0 && count.is_some_and(|count| tally.succeeded >= count),
+            None => counts.succeeded > 0 && count.is_some_and(|count| counts.succeeded >= count),
             Some(indexes) => {
-                let wanted = Indexes::parse(indexes, tally.completions);
-                let met = wanted.shared(&tally.completed);
+                let wanted = Indexes::parse(indexes, counts.completions);
+                let met = wanted.shared(&counts.completed);
                 met > 0 && met >= count.unwrap_or(i64::MAX).min(wanted.count())
             }
         }
@@ -180,8 +180,8 @@ fn by_success_policy(job: &Job, tally: &Tally<'_>) -> Option<Target> {
 }
 
 /// A Job without `completions` is complete when a pod has succeeded and no other is active.
-fn by_completions(job: &Job, tally: &Tally<'_>) -> Option<Target> {
+fn by_completions(job: &Job, counts: &PodCounts<'_>) -> Option<Target> {
     let wanted = job.spec.completions.unwrap_or(1);
-    let is_complete = tally.succeeded >= wanted && tally.active.is_empty();
+    let is_complete = counts.succeeded >= wanted && counts.active.is_empty();
     is_complete.then(|| Target::success("CompletionsReached", "Reached expected number of succeeded pods"))
 }

@@ -112,7 +112,7 @@ impl ReplicaSetController {
             match plan::plan(live.set.replicas(), &active, &related, Timestamp::now()) {
                 Step::Nothing => None,
                 Step::Create(count) => self.pods.create(&owner, count, |_| pod_of(template(live.json))).await,
-                Step::Delete(doomed) => self.pods.delete(&owner, &doomed).await,
+                Step::Delete(to_delete) => self.pods.delete(&owner, &to_delete).await,
             }
         };
         let pods =

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-use crate::controllers::workloads::pod_writes::{BURST, Doomed};
+use crate::controllers::workloads::pod_writes::{BURST, PodToDelete};
 use crate::controllers::workloads::replica::{Phase, Replica};
 
 /// What to do about the pods of a ReplicaSet.
@@ -14,7 +14,7 @@ pub enum Step<'a> {
     /// Create this number of pods.
     Create(usize),
     /// Delete these pods.
-    Delete(Vec<Doomed<'a>>),
+    Delete(Vec<PodToDelete<'a>>),
 }
 
 /// Plans the step towards `wanted` replicas. `active` are the active pods of the ReplicaSet, and `related` the pods
@@ -31,7 +31,7 @@ pub fn plan<'a>(wanted: i64, active: &[Replica<'a>], related: &[Replica<'_>], no
     let mut pods = active.to_vec();
     let per_node = active_per_node(related);
     pods.sort_by_cached_key(|pod| DeletionOrder::of(pod, &per_node, now));
-    Step::Delete(pods.iter().take(surplus).map(|pod| Doomed { name: pod.name, uid: pod.uid }).collect())
+    Step::Delete(pods.iter().take(surplus).map(|pod| PodToDelete { name: pod.name, uid: pod.uid }).collect())
 }
 
 fn active_per_node<'a>(pods: &[Replica<'a>]) -> HashMap<&'a str, usize> {

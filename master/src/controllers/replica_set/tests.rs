@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::plan::plan;
 use super::*;
-use crate::controllers::workloads::pod_writes::{BURST, Doomed};
+use crate::controllers::workloads::pod_writes::{BURST, PodToDelete};
 use crate::controllers::workloads::replica::Phase;
 
 fn at(second: i64) -> Timestamp {
@@ -43,11 +43,11 @@ fn pods_are_created_and_deleted_up_to_the_desired_number() {
     let pods: Vec<Replica<'_>> = ["a", "b", "c"].iter().map(|name| ready(name, &labels)).collect();
     let step = |wanted: i64| plan(wanted, &pods, &pods, at(100));
     assert_eq!((step(3), step(5), step(3 + 1000)), (Step::Nothing, Step::Create(2), Step::Create(BURST)));
-    let doomed = |names: &[&'static str]| {
-        Step::Delete(names.iter().map(|name| Doomed { name, uid: name }).collect::<Vec<_>>())
+    let to_delete = |names: &[&'static str]| {
+        Step::Delete(names.iter().map(|name| PodToDelete { name, uid: name }).collect::<Vec<_>>())
     };
-    assert_eq!(step(1), doomed(&["a", "b"]));
-    assert_eq!((step(0), step(-1)), (doomed(&["a", "b", "c"]), doomed(&["a", "b", "c"])));
+    assert_eq!(step(1), to_delete(&["a", "b"]));
+    assert_eq!((step(0), step(-1)), (to_delete(&["a", "b", "c"]), to_delete(&["a", "b", "c"])));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn the_least_useful_pod_is_deleted_first() {
         ("is newer", Replica { created: Some(at(90_000)), ..first }),
     ] {
         let step = plan(1, &[usual, pod], &[usual, pod], now);
-        assert_eq!(step, Step::Delete(vec![Doomed { name: "first", uid: "first" }]), "{reason}");
+        assert_eq!(step, Step::Delete(vec![PodToDelete { name: "first", uid: "first" }]), "{reason}");
     }
     // An earlier criterion outweighs all later ones.
     let (unready, new) = (
@@ -78,13 +78,13 @@ fn the_least_useful_pod_is_deleted_first() {
     );
     assert_eq!(
         plan(1, &[new, unready], &[], now),
-        Step::Delete(vec![Doomed { name: "first", uid: "first" }])
+        Step::Delete(vec![PodToDelete { name: "first", uid: "first" }])
     );
     // Readiness at about the same time is no criterion: the UID decides.
     let close = Replica { ready_changed: Some(at(20)), ..first };
     assert_eq!(
         plan(1, &[usual, close], &[], now),
-        Step::Delete(vec![Doomed { name: "first", uid: "first" }])
+        Step::Delete(vec![PodToDelete { name: "first", uid: "first" }])
     );
 }
 
@@ -98,7 +98,7 @@ fn pods_on_a_node_with_more_pods_of_the_owner_are_deleted_first() {
     let ended = Replica { phase: Phase::Terminal, node: "m", ..ready("ended", &labels) };
     let related = [alone, beside, other, ended, ended];
     let step = plan(1, &[alone, beside], &related, at(100));
-    assert_eq!(step, Step::Delete(vec![Doomed { name: "beside", uid: "beside" }]));
+    assert_eq!(step, Step::Delete(vec![PodToDelete { name: "beside", uid: "beside" }]));
 }
 
 #[test]

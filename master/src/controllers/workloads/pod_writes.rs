@@ -19,7 +19,7 @@ pub const CONCURRENCY: usize = 32;
 
 /// A pod to delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Doomed<'a> {
+pub struct PodToDelete<'a> {
     pub name: &'a str,
     pub uid: &'a str,
 }
@@ -113,16 +113,16 @@ impl PodControl {
     }
 
     /// Deletes pods. Returns the first failure.
-    pub async fn delete(&self, owner: &PodOwner<'_>, doomed: &[Doomed<'_>]) -> Option<Failure> {
+    pub async fn delete(&self, owner: &PodOwner<'_>, to_delete: &[PodToDelete<'_>]) -> Option<Failure> {
         let mut failed = None;
-        for part in doomed.chunks(CONCURRENCY) {
+        for part in to_delete.chunks(CONCURRENCY) {
             let results = join_all(part.iter().map(|pod| self.delete_one(owner, pod))).await;
             failed = failed.or(results.into_iter().find_map(Result::err));
         }
         failed.map(|error| Failure { reason: "FailedDelete", message: message(&error) })
     }
 
-    async fn delete_one(&self, owner: &PodOwner<'_>, pod: &Doomed<'_>) -> Result<(), Error> {
+    async fn delete_one(&self, owner: &PodOwner<'_>, pod: &PodToDelete<'_>) -> Result<(), Error> {
         self.writes.expect(owner.uid, pod.name, Expected::Deleted { uid: pod.uid.into() });
         let how = DeleteOptions { uid: Some(pod.uid), ..DeleteOptions::default() };
         match self.client.delete(&Kind::POD, owner.namespace, pod.name, &how).await {

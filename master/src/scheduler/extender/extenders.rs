@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::wire::{self, ExtenderArgs, MetaVictims};
-use super::{Extender, PreemptionOffer, Verdict};
+use super::{Extender, ExtenderResults, PreemptionOffer};
 use crate::controllers::{Client, Json, Kind};
 use crate::objects::{self, ObjectMeta, PartialObject};
 use crate::scheduler::filter::Reason;
@@ -52,7 +52,11 @@ impl Extenders {
     ///
     /// # Errors
     /// If an extender that is not ignorable fails.
-    pub async fn filter_and_prioritize(&self, pod: &Pod, nodes: Vec<String>) -> Result<Verdict, String> {
+    pub async fn filter_and_prioritize(
+        &self,
+        pod: &Pod,
+        nodes: Vec<String>,
+    ) -> Result<ExtenderResults, String> {
         let concerned: Vec<&Extender> =
             self.all.iter().filter(|one| one.filters_or_prioritizes(pod)).collect();
         let payload = self.payload(pod, &nodes, concerned.iter().any(|one| !one.node_cache_capable)).await?;
@@ -86,7 +90,7 @@ impl Extenders {
                 }
             }
         }
-        Ok(Verdict { scores, refused })
+        Ok(ExtenderResults { scores, refused })
     }
 
     /// Runs the preempt verb. Returns the remaining candidates and their victims.

@@ -44,7 +44,7 @@ pub struct Extender {
 
 /// The combined filter and prioritize results for a pod.
 #[derive(Clone, Debug, Default)]
-pub struct Verdict {
+pub struct ExtenderResults {
     /// Remaining nodes, each with the sum of the weighted extender scores.
     pub scores: HashMap<String, i64>,
     /// Rejected nodes, each with the reason.

@@ -128,8 +128,8 @@ fn scores_are_normalized_over_the_nodes_that_extenders_accept() {
     let feasible = find_feasible_nodes(&mut cluster, &pod, &mut rotation);
     // The best score is 2 times 100, and `b` gets all of it once `a` is rejected.
     let scores = [("b", 0), ("c", 150)].map(|(name, score)| (name.to_owned(), score));
-    let verdict = Verdict { scores: scores.into(), refused: Vec::new() };
-    let chosen = select_after_extenders(&mut cluster, &pod, feasible, (&verdict, &scoring), &mut rotation);
+    let results = ExtenderResults { scores: scores.into(), refused: Vec::new() };
+    let chosen = select_after_extenders(&mut cluster, &pod, feasible, (&results, &scoring), &mut rotation);
     assert_eq!(chosen, Selection::Done(ScheduleResult::Node("b".to_owned())));
 }
 

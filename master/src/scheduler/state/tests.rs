@@ -210,9 +210,9 @@ fn gpu(name: &str, spec: serde_json::Value) -> Pod {
     pod_with(name, json!({"example.com/gpu": "1"}), json!({}), spec)
 }
 
-fn verdict(left: &[(&str, i64)], refused: &[&str]) -> Result<Verdict, String> {
+fn results(left: &[(&str, i64)], refused: &[&str]) -> Result<ExtenderResults, String> {
     let no = || Reason::Extender { message: "no".to_owned(), unresolvable: false };
-    Ok(Verdict {
+    Ok(ExtenderResults {
         scores: left.iter().map(|(name, score)| ((*name).to_owned(), *score)).collect(),
         refused: refused.iter().map(|name| ((*name).to_owned(), no())).collect(),
     })
@@ -230,7 +230,7 @@ fn extenders_select_among_feasible_nodes() {
     // Pods without extenders continue.
     state.put_pod(pod("free", json!({})), now);
     assert!(decided(&mut state, now).starts_with("free on "));
-    let likes_b = || verdict(&[("a", 0), ("b", 500)], &[]);
+    let likes_b = || results(&[("a", 0), ("b", 500)], &[]);
     let bound = |decision: Option<Decision>| match decision {
         Some(Decision::Bind { node, .. }) => node,
         other => panic!("{other:?}"),
@@ -243,12 +243,12 @@ fn extenders_select_among_feasible_nodes() {
     state.put_node(node("c", "x"), now);
     let (gone, feasible) = extender_request(&mut state, now);
     state.remove_pod("gone", now);
-    assert!(state.extenders_answered(&gone, feasible, verdict(&[("c", 0)], &[]), now).is_none());
+    assert!(state.extenders_answered(&gone, feasible, results(&[("c", 0)], &[]), now).is_none());
     // The remaining nodes are taken: the pod is retried at once.
     state.put_pod(gpu("late", json!({})), now);
     let (late, feasible) = extender_request(&mut state, now);
     state.put_pod(gpu("quick", json!({"nodeName": "c"})), now);
-    assert!(state.extenders_answered(&late, feasible, verdict(&[("c", 0)], &[]), now).is_none());
+    assert!(state.extenders_answered(&late, feasible, results(&[("c", 0)], &[]), now).is_none());
     assert!(decided(&mut state, now).contains("2 Insufficient example.com/gpu"));
 }
 
@@ -259,7 +259,7 @@ fn unschedulable_message_counts_the_nodes_that_extenders_reject() {
     state.put_pod(gpu("p", json!({"priority": 9})), now);
     state.put_pod(pod("low", json!({"nodeName": "a"})), now);
     let (first, feasible) = extender_request(&mut state, now);
-    let refused = state.extenders_answered(&first, feasible, verdict(&[], &["a", "b"]), now);
+    let refused = state.extenders_answered(&first, feasible, results(&[], &["a", "b"]), now);
     let Some(Decision::Unschedulable { words, reason, .. }) = refused else { panic!("{refused:?}") };
     assert!(words.starts_with("0/2 nodes are available: 2 no. preemption: "), "{words}");
     assert_eq!(reason, UNSCHEDULABLE);
@@ -305,16 +305,16 @@ fn scheduler_limits_pods_at_extenders() {
     state.put_pod(pod("free", json!({})), now);
     assert!(decided(&mut state, now).starts_with("free on "));
     let (first, feasible) = under_way.remove(0);
-    assert!(state.extenders_answered(&first, feasible, verdict(&[("a", 0)], &[]), now).is_some());
+    assert!(state.extenders_answered(&first, feasible, results(&[("a", 0)], &[]), now).is_some());
     assert_eq!(extender_request(&mut state, now).0.name, format!("p{MAX_AT_EXTENDERS}"));
 }
 
-/// The decision after the extender's verdict, or the message if the pod is unschedulable.
+/// The decision after the extender's results, or the message if the pod is unschedulable.
 fn after(
     state: &mut State,
     pod: &Pod,
     feasible: FeasibleNodes,
-    verdict_result: Result<Verdict, String>,
+    verdict_result: Result<ExtenderResults, String>,
     now: Instant,
 ) -> String {
     match state.extenders_answered(pod, feasible, verdict_result, now) {
@@ -337,10 +337,10 @@ fn pod_rejected_on_its_nominated_node_tries_other_nodes() {
         state.put_pod(nominated_node, now);
         let (pod, feasible) = extender_request(&mut state, now);
         assert_eq!(feasible.nodes, ["a"]);
-        let again = state.extenders_answered(&pod, feasible, verdict(&[], &["a"]), now);
+        let again = state.extenders_answered(&pod, feasible, results(&[], &["a"]), now);
         let Some(Decision::AskExtenders { feasible, .. }) = again else { panic!("{again:?}") };
         assert_eq!(feasible.nodes.first().unwrap(), "a");
-        let verdict_result = after(&mut state, &pod, feasible, verdict(left, &["a"]), now);
+        let verdict_result = after(&mut state, &pod, feasible, results(left, &["a"]), now);
         assert!(verdict_result.starts_with(expected), "{verdict_result}");
     }
 }
@@ -353,7 +353,7 @@ fn extender_response_applies_only_to_the_requested_nodes() {
     state.put_pod(pod("low", json!({"nodeName": "a"})), now);
     state.put_pod(gpu("p", on_a), now);
     let (first, feasible) = extender_request(&mut state, now);
-    let mut verdict_result = verdict(&[], &["a", "b", "c", "a"]).unwrap();
+    let mut verdict_result = results(&[], &["a", "b", "c", "a"]).unwrap();
     verdict_result
         .refused
         .insert(1, ("a".to_owned(), Reason::Extender { message: "never".to_owned(), unresolvable: true }));
@@ -369,7 +369,7 @@ fn pod_rejected_by_an_extender_without_reasons_is_retried_after_any_event() {
     let mut state = with_extender(now);
     state.put_pod(gpu("p", json!({})), now);
     let (first, feasible) = extender_request(&mut state, now);
-    let words = after(&mut state, &first, feasible, verdict(&[], &[]), now);
+    let words = after(&mut state, &first, feasible, results(&[], &[]), now);
     assert!(words.starts_with("0/2 nodes are available. preemption: "), "{words}");
     state.put_pod(pod("new", json!({"nodeName": "a"})), now);
     assert_eq!(extender_request(&mut state, now + SECOND).0.name, "p");
@@ -389,7 +389,7 @@ fn unschedulable_pods_do_not_block_others_at_the_extender_limit() {
     state.put_pod(gpu("good", json!({})), now);
     assert_eq!(decided(&mut state, now), "nothing");
     let (first, feasible) = under_way.remove(0);
-    assert_eq!(after(&mut state, &first, feasible, verdict(&[("a", 0)], &[]), now), "on a");
+    assert_eq!(after(&mut state, &first, feasible, results(&[("a", 0)], &[]), now), "on a");
     for name in ["bad-1", "bad-2"] {
         let verdict_result = decided(&mut state, now);
         assert!(
@@ -466,7 +466,7 @@ fn scheduler_keeps_pod_updates_during_a_decision() {
     state.put_pod(gpu("p", json!({})), now);
     let (first, feasible) = extender_request(&mut state, now);
     state.put_pod(gpu("p", edited), now);
-    let words = after(&mut state, &first, feasible, verdict(&[], &["a", "b"]), now);
+    let words = after(&mut state, &first, feasible, results(&[], &["a", "b"]), now);
     assert!(words.starts_with("0/2 nodes are available: 2 no."), "{words}");
     assert_eq!(extender_request(&mut state, now + SECOND).0.spec.tolerations.len(), 1);
 }

@@ -394,14 +394,14 @@ impl Daemons {
         let wanted: Vec<&str> =
             nodes.iter().filter(|node| node.eligibility == Eligibility::Run).map(|node| node.name).collect();
         let is_available = |daemon: &DaemonPod<'_>| daemon.is_available(min_ready(set), self.now());
-        let Some(doomed) = self.pods.truth.get(name) else { return Ok(()) };
+        let Some(to_delete) = self.pods.truth.get(name) else { return Ok(()) };
         let is_last =
-            matches!(&*self.live(doomed.target), [pod] if pod.replica.name == name && is_available(pod));
+            matches!(&*self.live(to_delete.target), [pod] if pod.replica.name == name && is_available(pod));
         if self.has_failures
             || !available.contains(&name)
-            || doomed.pod.is_terminating
+            || to_delete.pod.is_terminating
             || !is_last
-            || !wanted.contains(&doomed.target)
+            || !wanted.contains(&to_delete.target)
         {
             return Ok(());
         }

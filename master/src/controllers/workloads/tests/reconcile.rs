@@ -147,9 +147,9 @@ impl Controllers {
         let result = match plan_set(set.replicas(), &active, &active, self.cluster.now()) {
             Step::Nothing => Ok(()),
             Step::Create(count) => self.create_pods(&set, count),
-            Step::Delete(doomed) => {
+            Step::Delete(to_delete) => {
                 let names: Vec<(String, String)> =
-                    doomed.iter().map(|pod| (pod.name.to_owned(), pod.uid.to_owned())).collect();
+                    to_delete.iter().map(|pod| (pod.name.to_owned(), pod.uid.to_owned())).collect();
                 self.delete_pods(&set, &names)
             }
         };
@@ -220,9 +220,9 @@ impl Controllers {
         outcome(fate)
     }
 
-    fn delete_pods(&mut self, set: &ReplicaSet, doomed: &[(String, String)]) -> Result<(), Stop> {
+    fn delete_pods(&mut self, set: &ReplicaSet, to_delete: &[(String, String)]) -> Result<(), Stop> {
         let mut result = Ok(());
-        for (name, uid) in doomed {
+        for (name, uid) in to_delete {
             let owner = set.metadata.uid.clone();
             let expected = Expected::Deleted { uid: uid.as_str().into() };
             self.expectations.expect(&owner, name, expected, self.clock());

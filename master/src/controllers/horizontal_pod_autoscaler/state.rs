@@ -13,11 +13,11 @@ const REPEAT_WARNINGS_AFTER: Duration = Duration::from_secs(300);
 
 /// The autoscalers by their key, `namespace/name`. An entry exists as long as its autoscaler.
 #[derive(Debug, Default)]
-pub struct Memories(Mutex<HashMap<String, Memory>>);
+pub struct AutoscalerStates(Mutex<HashMap<String, AutoscalerState>>);
 
-/// The memory of one autoscaler.
+/// The state of one autoscaler.
 #[derive(Debug)]
-struct Memory {
+struct AutoscalerState {
     /// UID of the autoscaler.
     uid: Box<str>,
     /// `None` until the scale of the target was read once.
@@ -28,14 +28,18 @@ struct Memory {
     warnings: HashMap<(&'static str, String), Instant>,
 }
 
-impl Memories {
-    /// Starts the memory of an autoscaler, if there is none.
+impl AutoscalerStates {
+    /// Starts the state of an autoscaler, if there is none.
     pub fn start(&self, key: &str, uid: &str) {
-        let mut memories = self.lock();
-        if memories.get(key).is_none_or(|memory| *memory.uid != *uid) {
-            let memory =
-                Memory { uid: uid.into(), history: None, pods: BTreeSet::new(), warnings: HashMap::new() };
-            memories.insert(key.to_owned(), memory);
+        let mut states = self.lock();
+        if states.get(key).is_none_or(|state| *state.uid != *uid) {
+            let state = AutoscalerState {
+                uid: uid.into(),
+                history: None,
+                pods: BTreeSet::new(),
+                warnings: HashMap::new(),
+            };
+            states.insert(key.to_owned(), state);
         }
     }
 
@@ -52,23 +56,22 @@ impl Memories {
         (current, now): (i64, Instant),
         call: impl FnOnce(&mut History) -> T,
     ) -> Option<T> {
-        let mut memories = self.lock();
-        let memory = memories.get_mut(key)?;
-        Some(call(memory.history.get_or_insert_with(|| History::new(current, now))))
+        let mut states = self.lock();
+        let state = states.get_mut(key)?;
+        Some(call(state.history.get_or_insert_with(|| History::new(current, now))))
     }
 
     /// Records the pods of an autoscaler. Returns the keys of all autoscalers in its namespace that scale one of them,
     /// if there is another one.
     pub fn set_pods(&self, key: &str, pods: BTreeSet<Box<str>>) -> Option<Vec<String>> {
-        let mut memories = self.lock();
+        let mut states = self.lock();
         let namespace = namespace(key);
-        let shares = |(other, memory): &(&String, &Memory)| {
-            *other != key && self::namespace(other) == namespace && !memory.pods.is_disjoint(&pods)
+        let shares = |(other, state): &(&String, &AutoscalerState)| {
+            *other != key && self::namespace(other) == namespace && !state.pods.is_disjoint(&pods)
         };
-        let mut others: Vec<String> =
-            memories.iter().filter(shares).map(|(other, _)| other.clone()).collect();
-        if let Some(memory) = memories.get_mut(key) {
-            memory.pods = pods;
+        let mut others: Vec<String> = states.iter().filter(shares).map(|(other, _)| other.clone()).collect();
+        if let Some(state) = states.get_mut(key) {
+            state.pods = pods;
         }
         if others.is_empty() {
             return None;
@@ -81,24 +84,24 @@ impl Memories {
     /// Returns the events without warnings that were recorded within [`REPEAT_WARNINGS_AFTER`]. An autoscaler without an
     /// entry has all its events recorded.
     pub fn without_repeated_warnings(&self, key: &str, events: Vec<Event>, now: Instant) -> Vec<Event> {
-        let mut memories = self.lock();
-        let Some(memory) = memories.get_mut(key) else { return events };
-        memory.warnings.retain(|_, at| now.saturating_duration_since(*at) < REPEAT_WARNINGS_AFTER);
+        let mut states = self.lock();
+        let Some(state) = states.get_mut(key) else { return events };
+        state.warnings.retain(|_, at| now.saturating_duration_since(*at) < REPEAT_WARNINGS_AFTER);
         let is_new = |event: &Event| {
             if !event.is_warning {
                 return true;
             }
             let warning = (event.reason, event.message.clone());
-            let is_known = memory.warnings.contains_key(&warning);
+            let is_known = state.warnings.contains_key(&warning);
             if !is_known {
-                memory.warnings.insert(warning, now);
+                state.warnings.insert(warning, now);
             }
             !is_known
         };
         events.into_iter().filter(is_new).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Memory>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, AutoscalerState>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -113,8 +116,8 @@ mod tests {
 
     #[test]
     fn two_warnings_with_one_reason_are_recorded_once_in_five_minutes() {
-        let memories = Memories::default();
-        memories.start("shop/web", "u");
+        let states = AutoscalerStates::default();
+        states.start("shop/web", "u");
         let warning = |message: &str| Event {
             is_warning: true,
             reason: "FailedGetPodsMetric",
@@ -122,10 +125,10 @@ mod tests {
         };
         let events = || vec![warning("a"), warning("b")];
         let now = Instant::now();
-        assert_eq!(memories.without_repeated_warnings("shop/web", events(), now).len(), 2);
-        assert_eq!(memories.without_repeated_warnings("shop/web", events(), now).len(), 0);
+        assert_eq!(states.without_repeated_warnings("shop/web", events(), now).len(), 2);
+        assert_eq!(states.without_repeated_warnings("shop/web", events(), now).len(), 0);
         assert_eq!(
-            memories.without_repeated_warnings("shop/web", events(), now + REPEAT_WARNINGS_AFTER).len(),
+            states.without_repeated_warnings("shop/web", events(), now + REPEAT_WARNINGS_AFTER).len(),
             2
         );
     }

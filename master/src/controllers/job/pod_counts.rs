@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use super::indexes::Indexes;
-use super::pod::{JobPod, Verdict};
+use super::pod::{FailureEffect, JobPod};
 use crate::objects::Job;
 use crate::objects::job::JobStatus;
 
 /// The pods of a Job, and what they mean for it.
 #[derive(Debug)]
-pub struct Tally<'a> {
+pub struct PodCounts<'a> {
     /// Number of completions of an Indexed Job; 0 for other Jobs.
     pub completions: u32,
     pub active: Vec<&'a JobPod<'a>>,
@@ -34,7 +34,7 @@ pub struct Tally<'a> {
     pub to_replace: HashMap<u32, &'a JobPod<'a>>,
 }
 
-impl<'a> Tally<'a> {
+impl<'a> PodCounts<'a> {
     /// Counts pods. `status` is the status of the Job, without pods that are counted already.
     pub fn of(job: &Job, status: &JobStatus, pods: &'a [JobPod<'a>]) -> Self {
         let completions = if job.is_indexed() { index_limit(job) } else { 0 };
@@ -46,8 +46,9 @@ impl<'a> Tally<'a> {
         let new_succeeded: Vec<&JobPod<'_>> = new().filter(|pod| pod.has_succeeded()).collect();
         let new_failed: Vec<&JobPod<'_>> = new().filter(|pod| pod.has_failed(job)).collect();
         let active: Vec<&JobPod<'_>> = pods.iter().filter(|pod| pod.is_active()).collect();
-        let counted_failures = new_failed.iter().filter(|pod| pod.verdict(job) != Verdict::Ignore).count();
-        let mut tally = Self {
+        let counted_failures =
+            new_failed.iter().filter(|pod| pod.failure_effect(job) != FailureEffect::Ignore).count();
+        let mut counts = Self {
             completions,
             ready: number(active.iter().filter(|pod| pod.replica.is_ready).count()),
             terminating: pods.iter().filter(|pod| pod.is_terminating()).collect(),
@@ -61,9 +62,9 @@ impl<'a> Tally<'a> {
             to_replace: HashMap::new(),
         };
         if job.is_indexed() {
-            tally.count_indexes(job, status);
+            counts.count_indexes(job, status);
         }
-        tally
+        counts
     }
 
     fn count_indexes(&mut self, job: &Job, status: &JobStatus) {
@@ -73,10 +74,12 @@ impl<'a> Tally<'a> {
         self.succeeded = self.completed.count();
         let Some(tolerated) = job.spec.backoff_limit_per_index else { return };
         let known = Indexes::parse(status.failed_indexes.as_deref().unwrap_or_default(), limit);
-        let has_failed = |pod: &&&JobPod<'_>| match pod.verdict(job) {
-            Verdict::FailIndex => true,
-            Verdict::Ignore => false,
-            Verdict::Count | Verdict::FailJob(_) => i64::from(pod.fields.earlier_failures.0) >= tolerated,
+        let has_failed = |pod: &&&JobPod<'_>| match pod.failure_effect(job) {
+            FailureEffect::FailIndex => true,
+            FailureEffect::Ignore => false,
+            FailureEffect::Count | FailureEffect::FailJob(_) => {
+                i64::from(pod.fields.earlier_failures.0) >= tolerated
+            }
         };
         let failed =
             known.with(self.new_failed.iter().filter(has_failed).filter_map(|pod| pod.index_of(limit)));
