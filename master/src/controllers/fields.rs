@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 pub use self::job_pod::{JOB_TRACKING, JobPodFields};
 use self::pod::Pod;
-pub use self::pod::PodFields;
+pub use self::pod::{DISRUPTION_TARGET, PodFields};
 use super::daemon_set::eligibility::Placement;
 use super::object::Source;
 use crate::objects::node::{NodeAddress, NodeSpec};

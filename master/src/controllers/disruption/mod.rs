@@ -2,6 +2,7 @@
 //! (`docs/node-lifecycle.md`).
 
 mod scale;
+mod stale_condition;
 mod status;
 
 use std::time::Duration;
@@ -10,7 +11,9 @@ use async_trait::async_trait;
 use client::{Client, Error, Kind};
 use jiff::Timestamp;
 
+use self::scale::ExpectedPods;
 use self::status::{Budget, BudgetTarget};
+use super::event_recorder::{NewEvent, record_event};
 use super::fields::Fields;
 use super::informers::{Change, SharedInformers};
 use super::object::{Object, unreadable};
@@ -34,6 +37,43 @@ impl DisruptionController {
     pub fn new(client: Client, informers: SharedInformers) -> Self {
         Self { client, informers }
     }
+
+    /// Records events about why a budget protects fewer pods than its owner may expect, as stock Kubernetes does.
+    async fn record_problems(&self, budget: &Budget, pods: usize, expected: &Result<ExpectedPods, String>) {
+        let metadata = &budget.fields.metadata;
+        let record = async |is_warning, reason, message: &str| {
+            let event = NewEvent {
+                kind: &Kind::DISRUPTION_BUDGET,
+                namespace: &metadata.namespace,
+                name: &metadata.name,
+                uid: &metadata.uid,
+                is_warning,
+                reason,
+                message,
+                component: NAME,
+            };
+            record_event(&self.client, event).await;
+        };
+        match expected {
+            _ if pods == 0 => record(false, "NoPods", "The selector matches no pod.").await,
+            Err(why) => {
+                record(
+                    true,
+                    "CalculateExpectedPodCountFailed",
+                    &format!("The expected pods are unknown: {why}."),
+                )
+                .await;
+            }
+            Ok(ExpectedPods { unmanaged: 0, .. }) => {}
+            Ok(ExpectedPods { unmanaged, .. }) => {
+                let message = format!(
+                    "{unmanaged} of {pods} pods have no controller, so the budget does not count them. To count \
+                     them, set spec.minAvailable to a number."
+                );
+                record(true, "UnmanagedPods", &message).await;
+            }
+        }
+    }
 }
 
 /// Whether the selector of a budget matches a pod.
@@ -41,9 +81,10 @@ fn covers(selector: Option<&LabelSelector>, pod: &Object) -> bool {
     selector.is_some_and(|selector| selector.matches(&pod.labels))
 }
 
-/// Whether a pod change may affect a budget.
-fn affects_budget(before: &Object, now: &Object) -> bool {
+/// Whether a pod change may affect a budget or the age of its condition `DisruptionTarget`.
+fn is_relevant(before: &Object, now: &Object) -> bool {
     before.pod().is_ready != now.pod().is_ready
+        || before.pod().disruption_start != now.pod().disruption_start
         || before.is_terminating != now.is_terminating
         || before.owners != now.owners
         || before.labels != now.labels
@@ -66,11 +107,14 @@ impl Controller for DisruptionController {
             return;
         }
         if let (Some(before), Some(now)) = (&change.before, &change.now)
-            && !affects_budget(before, now)
+            && !is_relevant(before, now)
         {
             return;
         }
         let Some(pod) = change.object() else { return };
+        if let Some(key) = stale_condition::key_of(pod) {
+            queue.add(&key);
+        }
         for budget in self.informers.list(&Kind::DISRUPTION_BUDGET, &pod.namespace) {
             let Fields::PodDisruptionBudget { selector } = &budget.fields else { continue };
             let states = [&change.before, &change.now];
@@ -81,6 +125,13 @@ impl Controller for DisruptionController {
     }
 
     async fn reconcile(&self, key: &str, _: &WorkQueue) -> Result<Action, Error> {
+        if let Some((namespace, name)) = stale_condition::pod_of(key) {
+            let pod = self.informers.get(&Kind::POD, namespace, name);
+            return match pod {
+                Some(pod) => stale_condition::reconcile(&self.client, &pod, Timestamp::now()).await,
+                None => Ok(Action::AwaitChange),
+            };
+        }
         let (namespace, name) = key.split_once('/').unwrap_or_default();
         let Some(found) = self.client.find(&Kind::DISRUPTION_BUDGET, namespace, name).await? else {
             return Ok(Action::AwaitChange);
@@ -95,14 +146,16 @@ impl Controller for DisruptionController {
         let expected = if BudgetTarget::of(&budget.fields.spec).needs_scale() {
             scale::expected_pods(&self.client, &self.informers, &pods).await?
         } else {
-            Ok(i64::try_from(pods.len()).unwrap_or(i64::MAX))
+            Ok(ExpectedPods { count: i64::try_from(pods.len()).unwrap_or(i64::MAX), unmanaged: 0 })
         };
         let now = Timestamp::now();
-        let (status, again) = match expected {
-            Ok(expected) => status::healthy_status(&budget, &pods, expected, now),
-            Err(why) => (status::failed_status(&budget, &why, now), Some(RETRY_INTERVAL)),
+        let (status, again) = match &expected {
+            Ok(expected) => status::healthy_status(&budget, &pods, expected.count, now),
+            Err(why) => (status::failed_status(&budget, why, now), Some(RETRY_INTERVAL)),
         };
         if !status::is_written(&budget.json, &status) {
+            // Only with a new status, so that a retry does not repeat the events.
+            self.record_problems(&budget, pods.len(), &expected).await;
             let mut written = budget.json;
             written.insert("status".to_owned(), status);
             // An eviction since the read causes a conflict, and the budget is computed again.

@@ -15,8 +15,16 @@ const DEPLOYMENT: &str = "Deployment";
 const BUILT_IN_OWNERS: [(&str, &str); 4] =
     [("apps", "ReplicaSet"), ("apps", DEPLOYMENT), ("apps", "StatefulSet"), ("", "ReplicationController")];
 
-/// Returns the sum of replicas over all controllers of the pods, or the reason why one is unknown. Pods without a
-/// controller are not counted.
+/// The expected pods of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpectedPods {
+    /// The sum of replicas over all controllers of the pods.
+    pub count: i64,
+    /// Number of pods without a controller, which `count` does not include.
+    pub unmanaged: usize,
+}
+
+/// Returns the expected pods, or the reason why the replicas of a controller are unknown.
 ///
 /// # Errors
 /// If the API server does not respond.
@@ -24,12 +32,16 @@ pub async fn expected_pods(
     client: &Client,
     informers: &SharedInformers,
     pods: &[&Object],
-) -> Result<Result<i64, String>, Error> {
+) -> Result<Result<ExpectedPods, String>, Error> {
     // Many pods share an owner, and many ReplicaSets a Deployment.
     let mut by_owner = BTreeMap::new();
     let mut by_controller = BTreeMap::new();
+    let mut unmanaged = 0;
     for pod in pods {
-        let Some(owner) = pod.owners.iter().find(|owner| owner.controller) else { continue };
+        let Some(owner) = pod.owners.iter().find(|owner| owner.controller) else {
+            unmanaged += 1;
+            continue;
+        };
         if by_owner.insert(owner.uid.clone(), ()).is_some() {
             continue;
         }
@@ -38,7 +50,7 @@ pub async fn expected_pods(
             None => return Ok(Err(format!("found no controllers for pod {:?}", pod.name))),
         }
     }
-    Ok(Ok(by_controller.values().sum()))
+    Ok(Ok(ExpectedPods { count: by_controller.values().sum(), unmanaged }))
 }
 
 /// Returns the controller that sets the replica count, as UID and replicas.

@@ -8,6 +8,11 @@ use crate::objects::node_affinity::NODE_NAME;
 use crate::objects::pod::NodeAffinity;
 use crate::objects::{List, OwnerReference, time};
 
+/// The condition of a pod that is about to be deleted because of a disruption.
+pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
+/// The reason of that condition if the kubelet terminates the pod.
+const TERMINATION_BY_KUBELET: &str = "TerminationByKubelet";
+
 /// The fields of a pod that controllers use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFields {
@@ -21,6 +26,8 @@ pub struct PodFields {
     pub is_ready: bool,
     /// Time of the last change of the condition `Ready`.
     pub ready_changed: Option<Timestamp>,
+    /// Start of the condition `DisruptionTarget`, if it is true and the kubelet did not set it.
+    pub disruption_start: Option<Timestamp>,
     /// `controller.kubernetes.io/pod-deletion-cost`; 0 if it is absent or no number.
     pub deletion_cost: i32,
     /// Most restarts of an app container, and of a sidecar.
@@ -166,12 +173,13 @@ impl ContainerStatus {
     }
 }
 
-/// A condition without its texts.
+/// A condition without its message.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PodCondition {
     pub(super) r#type: Box<str>,
     pub(super) status: Box<str>,
+    reason: Box<str>,
     #[serde(deserialize_with = "time")]
     pub(super) last_transition_time: Option<Timestamp>,
 }
@@ -179,7 +187,19 @@ pub(super) struct PodCondition {
 impl Pod {
     /// Returns the condition `Ready`.
     pub(super) fn ready(&self) -> Option<&PodCondition> {
-        self.status.conditions.iter().find(|condition| &*condition.r#type == "Ready")
+        self.condition("Ready")
+    }
+
+    fn condition(&self, of_type: &str) -> Option<&PodCondition> {
+        self.status.conditions.iter().find(|condition| &*condition.r#type == of_type)
+    }
+
+    /// Returns the start of a true condition `DisruptionTarget` that another component than the kubelet set.
+    fn disruption_start(&self) -> Option<Timestamp> {
+        let condition = self.condition(DISRUPTION_TARGET)?;
+        let is_by_control_plane =
+            &*condition.status == "True" && &*condition.reason != TERMINATION_BY_KUBELET;
+        condition.last_transition_time.filter(|_| is_by_control_plane)
     }
 
     /// Whether the status is that of a restartable init container.
@@ -201,6 +221,7 @@ impl From<Pod> for PodFields {
             claims: pod.spec.volumes.iter().filter_map(|volume| volume.claim(&pod.metadata.name)).collect(),
             is_ready: ready.is_some_and(|ready| &*ready.status == "True"),
             ready_changed: ready.and_then(|ready| ready.last_transition_time),
+            disruption_start: pod.disruption_start(),
             deletion_cost: cost.and_then(|cost| cost.parse().ok()).unwrap_or(0),
             restarts: (app.unwrap_or(0), sidecar.unwrap_or(0)),
             job: JobPodFields::of(&pod).map(Box::new),

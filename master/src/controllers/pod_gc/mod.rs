@@ -14,11 +14,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::fields::DISRUPTION_TARGET;
 use super::informers::{Change, SharedInformers};
 use super::node_lifecycle::Ready;
 use super::object::Object;
 use super::rate_limited_queue::Action;
-use super::taint_eviction::DISRUPTION;
 use super::work_queue::{Controller, WorkQueue};
 use crate::objects::Taint;
 
@@ -100,7 +100,7 @@ impl PodGcController {
             return Ok(Action::RequeueAfter(left));
         }
         let condition = json!({
-            "type": DISRUPTION, "status": "True", "reason": "DeletionByPodGC",
+            "type": DISRUPTION_TARGET, "status": "True", "reason": "DeletionByPodGC",
             "message": "PodGC: node no longer exists", "lastTransitionTime": seconds(Timestamp::now()),
         });
         // A failed deletion does not stop the others.

@@ -15,7 +15,6 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
-pub use self::plan::DISRUPTION;
 use self::plan::TolerationPeriod;
 use super::event_recorder::{NewEvent, record_event};
 use super::informers::{Change, SharedInformers};

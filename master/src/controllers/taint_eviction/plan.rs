@@ -6,10 +6,8 @@ use api::time::seconds;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::controllers::fields::DISRUPTION_TARGET;
 use crate::objects::{Pod, Taint};
-
-/// The condition of a pod that the control plane terminates.
-pub const DISRUPTION: &str = "DisruptionTarget";
 
 /// How long a pod tolerates taints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +43,13 @@ pub fn toleration_period(pod: &Pod, taints: &[Taint]) -> TolerationPeriod {
 /// Returns the condition for an evicted pod, or `None` if it is already set.
 pub fn disruption_target(pod: &Pod, now: Timestamp) -> Option<Value> {
     let (reason, message) = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
-    let known = pod.status.conditions.of_type(DISRUPTION).filter(|known| known.is_true());
+    let known = pod.status.conditions.of_type(DISRUPTION_TARGET).filter(|known| known.is_true());
     if known.is_some_and(|known| (&*known.reason, &*known.message) == (reason, message)) {
         return None;
     }
     let since = known.and_then(|known| known.last_transition_time).unwrap_or(now);
     Some(json!({
-        "type": DISRUPTION, "status": "True", "reason": reason, "message": message,
+        "type": DISRUPTION_TARGET, "status": "True", "reason": reason, "message": message,
         "lastTransitionTime": seconds(since), "lastProbeTime": null,
     }))
 }

@@ -251,6 +251,57 @@ async fn pods_that_would_go_from_a_node_that_is_out_of_service_go() {
 }
 
 #[tokio::test]
+async fn a_stale_disruption_condition_becomes_false() {
+    let bed = Bed::new().await;
+    let second = Duration::from_secs(1);
+    for (name, age, reason) in [
+        ("stale", 180 * second, "EvictionByEvictionAPI"),
+        ("recent", 60 * second, "EvictionByEvictionAPI"),
+        ("terminated", 180 * second, "TerminationByKubelet"),
+    ] {
+        bed.pod(name, "n", json!([])).await;
+        let start = (Timestamp::now() - age).to_string();
+        let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": reason, "lastTransitionTime": start});
+        let patch = json!({"status": {"conditions": [condition]}});
+        bed.client.patch_subresource(&Kind::POD, "shop", name, "status", patch).await.unwrap();
+    }
+    let has = |found: &BTreeMap<String, Json>, name: &str, status: &str| {
+        found.get(name).is_some_and(|pod| condition_is(pod, "DisruptionTarget", status))
+    };
+    until(&bed.client, &Kind::POD, |found| has(found, "shop/stale", "False")).await;
+    until(&bed.client, &Kind::POD, |found| {
+        has(found, "shop/recent", "True") && has(found, "shop/terminated", "True")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_budget_records_why_it_protects_no_pod() {
+    let bed = Bed::new().await;
+    let budget = |name: &str, app: &str| {
+        let spec = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": app}}});
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec})
+    };
+    bed.pod("a", "n", json!([])).await;
+    for (name, app) in [("empty", "none"), ("unmanaged", "web")] {
+        bed.client.create(&Kind::DISRUPTION_BUDGET, "shop", budget(name, app)).await.unwrap();
+    }
+    let is_recorded = |found: &BTreeMap<String, Json>, name: &str, reason: &str, text: &str| {
+        found.values().any(|event| {
+            let field = |path: &str| at(event, path).and_then(Value::as_str).unwrap_or_default();
+            field("/involvedObject/name") == name
+                && field("/reason") == reason
+                && field("/message").contains(text)
+        })
+    };
+    until(&bed.client, &Kind::EVENT, |found| {
+        is_recorded(found, "empty", "NoPods", "The selector matches no pod.")
+            && is_recorded(found, "unmanaged", "UnmanagedPods", "1 of 1 pods have no controller")
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_budget_counts_its_pods_and_what_is_to_be() {
     let bed = Bed::new().await;
     let budget = |name: &str, spec: Value| {
