@@ -26,6 +26,8 @@ mod cluster_faults {
     mod writer;
 }
 mod cluster_pods;
+#[cfg(target_arch = "x86_64")] // PyPI has the Helm program for no other processor.
+mod helm;
 mod hollow;
 mod kubelet_joining {
     //! Machines with a kubelet become nodes: one join string or kubeconfig, one approval, and certificates that renew themselves.
@@ -45,6 +47,7 @@ mod kubelet_joining {
     mod trust;
     mod waiting;
 }
+mod kustomize;
 mod master_joining {
     //! Tests of node joining with `openssl`, `kubectl` and a plain HTTP client.
 

@@ -14,9 +14,14 @@ use serde_json::Value;
 use tests::manifest::pod;
 use tests::{Master, Pod, World};
 
-/// A master, and a node that has joined it.
+/// A master without a scheduler, and a node that has joined it.
 pub async fn joined(name: &str) -> (Master, World) {
-    let flags = ["--advertise-address", "127.0.0.1", "--csr-approval-policy=insecure-always-approve"];
+    joined_with(name, "--scheduler=false").await
+}
+
+/// A master with this flag, and a node that has joined it.
+pub async fn joined_with(name: &str, flag: &str) -> (Master, World) {
+    let flags = ["--advertise-address", "127.0.0.1", "--csr-approval-policy=insecure-always-approve", flag];
     let mut master = Master::new().with_flags(flags);
     master.start().await;
     let line = master.join_line().await;
