@@ -43,8 +43,8 @@ async fn main() {
     heartbeats(directory.path()).await;
 }
 
-/// Measures heartbeats of a thousand nodes, durable and deferred. At full speed they give the cost of one heartbeat
-/// and the file size. At a hundred per second they give the cost of an idle cluster.
+/// Measures heartbeats of a thousand nodes, durable and deferred. At full speed, the result is the cost of one
+/// heartbeat and the size of the file. At a hundred per second, the result is the cost of an idle cluster.
 async fn heartbeats(directory: &Path) {
     const NODES: u64 = 1000;
     const SENDERS: u64 = 16;

@@ -39,7 +39,7 @@ const HELD_BYTES: u64 = 16 * 1024 * 1024;
 /// Media type of length-prefixed protobuf watch events.
 const WATCH_PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// Marks a response whose body holds no copy of its objects.
+/// Response extension: the body is encoded while it is sent, and holds no encoded copy of the whole list.
 #[derive(Clone, Copy, Debug)]
 struct EncodedWhileSent;
 

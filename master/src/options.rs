@@ -170,7 +170,7 @@ impl Default for NodeLifecycle {
 /// Which nodes may register and are trusted to run pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeAdmission {
-    /// Which criterion nodes must meet.
+    /// The criterion that nodes must meet.
     pub mode: NodeMode,
     /// Networks for [`NodeMode::Allowlist`].
     pub allowlist: Vec<(IpAddr, u8)>,

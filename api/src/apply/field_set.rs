@@ -140,7 +140,7 @@ impl FieldSet {
         })
     }
 
-    /// Adds all struct fields on the paths to members. `extract` leaves them out.
+    /// Adds each struct field on the path to a member. The function `extract` omits these fields.
     pub fn with_structs(mut self, shape: Shape<'_>) -> Self {
         self.name_structs(shape);
         self

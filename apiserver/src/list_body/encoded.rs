@@ -30,13 +30,13 @@ type Encoding = JoinHandle<Result<(Vec<u8>, IntoIter<Object>), Status>>;
 /// The body: the start of the list with the kept items, the other items, and the end of the list.
 pub(crate) struct EncodedListBody {
     head: Vec<u8>,
-    /// The objects that are encoded while they are sent; none during an encoding.
+    /// The objects that are not encoded yet; empty while an encoding task owns them.
     rest: IntoIter<Object>,
     encode: Arc<EncodeItem>,
     encoding: Option<Encoding>,
     /// Bytes after the last item.
     end: &'static [u8],
-    /// Bytes that have not been sent; none if the items were not measured.
+    /// Bytes that have not been sent. `None` if the length of the items is unknown.
     left: Option<usize>,
 }
 

@@ -47,7 +47,7 @@ pub struct Replicas {
     pub wanted: Text,
     /// Actual replicas.
     pub actual: Text,
-    /// Label selector: an object, a map or a string.
+    /// Label selector: a `LabelSelector`, a map of labels, or a string.
     pub selector: Option<Text>,
 }
 

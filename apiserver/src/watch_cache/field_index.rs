@@ -105,7 +105,8 @@ impl FieldIndex {
         }
     }
 
-    /// Removes queued changes while `fits` accepts them, and then the other changes of the last revision.
+    /// Removes and returns queued changes while `fits` accepts them. Changes of the same revision are removed together,
+    /// even if `fits` would reject one.
     pub fn take(
         &mut self,
         field_value: &FieldValue,

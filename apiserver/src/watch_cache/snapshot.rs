@@ -113,8 +113,8 @@ impl Objects {
     }
 }
 
-/// Returns the objects whose keys start with `within`, limited to a scope. With `after`, they start behind that
-/// namespace and name.
+/// Returns the objects whose keys start with `within`, limited to a scope. With `after`, returns only objects after
+/// that namespace and name.
 fn range<'a>(
     objects: &'a RedBlackTreeMapSync<Place, Object>,
     within: &str,

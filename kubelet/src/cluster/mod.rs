@@ -69,7 +69,7 @@ pub struct Settings {
     pub chosen: Vec<IpNet>,
     /// How to reach the API server.
     pub access: watch::Receiver<Option<ClusterAccess>>,
-    /// The Node as this kubelet would write it.
+    /// The Node object that this kubelet wants to write.
     pub shown: watch::Receiver<Arc<Map<String, Value>>>,
     /// Receives the pods that the API server assigned to this node.
     pub snapshots: mpsc::Sender<Arc<Snapshot>>,

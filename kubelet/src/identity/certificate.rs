@@ -52,7 +52,7 @@ impl Certificate {
     /// Parses a PEM text with both the chain and the key.
     ///
     /// # Errors
-    /// If the text is invalid. Messages show the error after the name of the file.
+    /// If the text is invalid. The error starts with a verb, so that the caller can prepend the file name.
     pub fn read(pem: &[u8], since: Timestamp) -> Result<Self, String> {
         Self::of(pem, pem, since)
     }

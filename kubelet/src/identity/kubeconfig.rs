@@ -46,7 +46,7 @@ impl Kubeconfig {
     /// Parses a kubeconfig. Relative paths start at `directory`.
     ///
     /// # Errors
-    /// If the text is invalid. Messages show the error after the name of the file.
+    /// If the text is invalid. The error starts with a verb, so that the caller can prepend the file name.
     pub fn read(text: &[u8], directory: &Path) -> Result<Self, String> {
         let file = api::decode::value(text).map_err(|problem| format!("cannot be parsed: {problem}"))?;
         let file = file.ok_or("is empty")?;

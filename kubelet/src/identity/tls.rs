@@ -16,9 +16,10 @@ use super::master_verifier::MasterVerifier;
 pub enum Trust {
     /// Any server. Only for public data that is verified in another way.
     Anybody,
-    /// Servers with a certificate of these CAs.
+    /// Servers with a certificate from one of these CAs.
     Authorities(Vec<CertificateDer<'static>>),
-    /// Masters with a certificate of these CAs, but no other machine of the cluster.
+    /// Masters with a certificate from one of these CAs. Other machines of the cluster have such certificates too, but
+    /// are not trusted.
     Masters(Vec<CertificateDer<'static>>),
 }
 

@@ -19,8 +19,8 @@ pub(super) struct PodCache {
     gone: VecDeque<(String, u64)>,
 }
 
-/// Maximum number of removals that are remembered. An inspection takes seconds at most, in which a node loses fewer
-/// containers.
+/// Maximum number of removed containers that the cache remembers. An inspection takes at most some seconds. A node
+/// removes fewer containers in that time.
 const GONE_KEPT: usize = 512;
 
 struct Entry {

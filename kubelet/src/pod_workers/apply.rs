@@ -44,7 +44,8 @@ pub(super) struct ActionError {
 }
 
 impl ActionError {
-    /// Creates an error that resolves itself. The action is retried soon.
+    /// Creates an error that is likely to disappear without a change by the user. The first retry follows after 0.5 s,
+    /// later ones after at most 10 s.
     pub fn transient(reason: &'static str, event: &'static str, message: impl Into<String>) -> Self {
         Self {
             reason,

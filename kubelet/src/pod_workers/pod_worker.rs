@@ -125,7 +125,7 @@ impl PodWorker {
         }
     }
 
-    /// Adds existing containers to a pod whose spec is unknown.
+    /// If the spec of the pod is unknown, adds the containers that the engine has to it.
     fn complete(&mut self) {
         let completed = with_observed_containers(self.pod(), &self.observed.borrow());
         if let Some(pod) = completed {

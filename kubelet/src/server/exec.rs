@@ -113,7 +113,8 @@ pub async fn run(
 }
 
 impl Target {
-    /// Finds options, pod and container. The container is that of the path, that of the query, or the only one.
+    /// Returns the options, the pod and the container. The path or the query names the container; without a name, the
+    /// pod's only container is used.
     fn find(self, context: &Context, query: &Pairs) -> Result<(ExecOptions, ServedPod, String), Status> {
         let options = ExecOptions::read(query);
         let shown = ServedPod::find(context.status_manager.store(), &self.namespace, &self.pod)?;

@@ -48,8 +48,8 @@ impl Facts {
 /// The cgroup driver, which determines the names of cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupDriver {
-    /// cgroupfs: cgroups are named by paths.
+    /// cgroupfs: the name of a cgroup is a path.
     Cgroupfs,
-    /// systemd: cgroups are named by slices.
+    /// systemd: the name of a cgroup is the name of a slice.
     Systemd,
 }

@@ -126,7 +126,7 @@ fn stats(options: &Options, pleg: &Arc<Pleg>) -> Arc<StatsProvider> {
     StatsProvider::new(&options.node_name, &options.root_dir, Box::new(observe_pods))
 }
 
-/// The engine, and what the kubelet knows about it.
+/// The container engine, its observed state, and its cgroups.
 struct Engine {
     runtime: Arc<dyn Runtime>,
     pleg: Arc<Pleg>,

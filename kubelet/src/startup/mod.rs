@@ -119,7 +119,7 @@ async fn serve(
     served
 }
 
-/// Waits until a task ends although the kubelet is not stopping.
+/// Waits until a task ends while the kubelet is not stopping, and returns its error.
 async fn failure(tasks: &mut Tasks, stopped: &watch::Receiver<bool>) -> TaskError {
     loop {
         let error = tasks.first_end().await;

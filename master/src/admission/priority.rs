@@ -99,7 +99,7 @@ fn apply(pod: &mut Json, class: Option<&PriorityClass>) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a pod initializer adds a class to a pod without one.
+/// Whether a pod initializer adds a priority class to a pod without one.
 fn names_class(attempt: &AdmissionRequest<'_>) -> bool {
     let has_class = |pod: &Json| !objects::read::<Spec<PodSpec>>(pod).spec.priority_class_name.is_empty();
     fills_in(attempt) && attempt.old.is_some_and(|old| !has_class(old)) && has_class(&attempt.object)

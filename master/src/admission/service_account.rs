@@ -33,11 +33,11 @@ const TOKEN_SECONDS: u32 = 3607;
 /// The alphabet of generated names, as in the stock server.
 const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The fields of a ServiceAccount that its pods get.
+/// The fields of a ServiceAccount that the plugin copies into pods.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Account {
-    /// References, which pods get unchanged.
+    /// References to Secrets, copied unchanged.
     image_pull_secrets: List<Value>,
     automount_service_account_token: Option<bool>,
 }

@@ -39,7 +39,8 @@ impl DiscoveryFile {
     /// Parses the file.
     ///
     /// # Errors
-    /// If the text is no valid discovery document. Messages show the error after the name of the file.
+    /// If the text is no valid discovery document. The error starts with a verb, so that the caller can prepend the
+    /// file name.
     pub fn read(text: &str, now: Timestamp) -> Result<Self, String> {
         let document: Value = serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))?;
         let info = ClusterInfo::read(&document)?;

@@ -65,7 +65,7 @@ impl ClusterInfo {
     /// Parses the document.
     ///
     /// # Errors
-    /// If the document is invalid. Messages show the error after the name of the file.
+    /// If the document is invalid. The error starts with a verb, so that the caller can prepend the file name.
     pub fn read(document: &Value) -> Result<Self, String> {
         let text = |field: &str| document.get(field).and_then(Value::as_str).unwrap_or_default();
         if (text("apiVersion"), text("kind")) != (API_VERSION, KIND) {

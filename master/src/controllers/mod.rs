@@ -82,10 +82,11 @@ pub const EXTERNAL_LEASE: &str = "coracle-controllers";
 const MASTER_PREFIX: &str = "master-";
 /// Resources that are not watched: `events.events.k8s.io` is another name of `events`.
 const IGNORED: &[&str] = &["events.events.k8s.io"];
-/// Resources whose objects define other resources. A change of such an object starts discovery.
+/// Resources whose objects define other resources. A change to such an object triggers discovery.
 const DEFINITIONS: &[&str] =
     &["customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"];
-/// How long a new resource may take to be served after its definition changed. Discovery then runs once more.
+/// Maximum time from a change of a definition until the API server serves the resource. Discovery runs once more after
+/// this time.
 const REDISCOVER_DELAY: Duration = Duration::from_secs(2);
 /// How long the workers wait for the initial lists before they start. One unreadable resource does not block the
 /// others. Controllers confirm with the API server before they delete.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 ///
 /// The stock controllers start at 5 ms, which is less than a durable write takes.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(20);
-/// Maximum backoff of a failing key, so that a repair of the cause is noticed.
+/// Maximum backoff of a failing key. The controller retries no later than this after the cause was fixed.
 const MAX_BACKOFF: Duration = Duration::from_secs(120);
 
 /// What happens to a key after its reconciliation.

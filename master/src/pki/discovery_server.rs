@@ -28,7 +28,7 @@ impl Pki {
 /// Also returns the expiry.
 ///
 /// # Errors
-/// If a certificate or the key is invalid. Messages show the error after the name of the file.
+/// If a certificate or the key is invalid. The error starts with a verb, so that the caller can prepend the file name.
 pub fn discovery_serving(
     own: &Credentials,
     authority: &str,

@@ -365,7 +365,7 @@ impl Pki {
 /// The validity periods of the certificates in a PEM file, in order.
 ///
 /// # Errors
-/// If the text has no valid certificate. Messages show the error after the name of the file.
+/// If the text has no valid certificate. The error starts with a verb, so that the caller can prepend the file name.
 pub fn validities(pem: &[u8]) -> Result<Vec<Validity>, String> {
     read::certificates(pem)?.iter().map(|der| Validity::of(der)).collect()
 }

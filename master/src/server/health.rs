@@ -73,7 +73,7 @@ impl Check {
     }
 }
 
-/// All checks. They have stock names if there are any.
+/// All checks. A check that the stock API server also has uses the stock name.
 pub struct Checks {
     all: Vec<Check>,
 }

@@ -28,7 +28,8 @@ impl Signals {
         tracing::info!("stopping");
     }
 
-    /// Sends true when a signal arrives, then waits forever: it runs beside what ends after the signal.
+    /// Sends true when a signal arrives. Then waits forever, so that it does not end before the task that the signal
+    /// stops.
     pub(super) async fn forward(mut self, stop: watch::Sender<bool>) {
         self.received().await;
         stop.send_replace(true);

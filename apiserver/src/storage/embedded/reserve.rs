@@ -12,8 +12,8 @@ use crate::storage::{Limits, Transaction, Write};
 
 /// Size of the reserve: five objects of maximum size, each deleted with a copy in the log.
 pub(super) const RESERVE_BYTES: u64 = 8 << 20;
-/// Limits of the log while the disk is full. The rest of the reserve is space for commits. Watches that are further
-/// behind list again.
+/// Limits of the log while the disk is full, which leave the rest of the reserve for commits. A client whose watch is
+/// further behind must list again.
 pub(super) const LOG_ON_FULL_DISK: Limits = Limits { revisions: 256, bytes: 1 << 20 };
 /// How much an object may grow on a full disk, in bytes. A graceful delete adds `metadata.deletionTimestamp`.
 const GROWTH_BYTES: usize = 128;

@@ -308,7 +308,7 @@ impl Writer {
         Ok(staged)
     }
 
-    /// Starts a write transaction, after it has reopened the file if that had failed.
+    /// Starts a write transaction. Reopens the file first if an earlier failure has broken the open database.
     fn begin(&mut self) -> Result<WriteTransaction, redb::Error> {
         match self.shared.begin_write() {
             Err(error) if failure::is_broken(&error) => {

@@ -74,7 +74,7 @@ pub(super) fn reason(failure: &Failure) -> String {
     }
 }
 
-/// The NOSPACE alarm of a status response, which has alarms as text only.
+/// Returns the NOSPACE alarm of a status response. The response reports alarms only as error texts.
 pub(super) fn alarm(errors: &[String]) -> Option<&String> {
     errors.iter().find(|error| error.contains("NOSPACE"))
 }

@@ -51,7 +51,8 @@ struct StaticPod {
 #[derive(Debug, Default)]
 pub struct MirrorPods {
     static_pods: BTreeMap<Name, StaticPod>,
-    /// Whether all sources of this node have been read. Mirror pods without a static pod are not deleted before.
+    /// Whether all sources of this node have been read. Until then, the kubelet deletes no mirror pod that lacks a
+    /// static pod.
     is_complete: bool,
     /// Mirror pods that a request has deleted, until the watch shows that they are gone.
     deleted: BTreeMap<PodUid, Deletion>,

@@ -323,8 +323,7 @@ impl ApiPodSource {
         }
     }
 
-    /// Checks whether the API server that sent the list knows this node. If that cannot be checked, it waits with
-    /// backoff.
+    /// Checks whether the API server that sent the list knows this node. Waits with backoff if the request fails.
     async fn confirm_server(&mut self) {
         let api = self.apis.borrow_and_update().clone();
         let lists_before = self.shared.lock().pod_store.lists_received();

@@ -10,7 +10,7 @@ use super::reference_cache::{API_SERVICE, Missing};
 use super::server_pod;
 use crate::observed::PodUid;
 
-/// A waiting pod is reported after this time. A working API server answers at once.
+/// How long a pod waits before an event reports it. A working API server answers at once.
 const FIRST_REPORT: Duration = Duration::from_secs(30);
 /// Interval between further reports. The stock kubelet reports volumes that are not mounted as often.
 const REPORT_INTERVAL: Duration = Duration::from_secs(120);

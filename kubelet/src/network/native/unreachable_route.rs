@@ -1,5 +1,5 @@
-//! Unreachable routes for the node's pod CIDRs. Without them, packets for pods would go to the default router while
-//! there is no bridge, and its answers could end connections.
+//! Unreachable routes for the node's pod CIDRs. While the bridge is missing, the kernel would otherwise send packets
+//! for pods to the default router. The answers of that router could end connections.
 
 use std::io;
 

@@ -22,7 +22,7 @@ pub struct Input {
 #[derive(Clone, Debug, Default)]
 struct Variables {
     all: Vec<(String, Result<Value, Error>)>,
-    /// The nesting depth of the deepest value.
+    /// The largest nesting depth of the values.
     below: usize,
 }
 

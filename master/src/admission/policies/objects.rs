@@ -124,7 +124,7 @@ pub struct MatchRule {
     pub operations: List<Box<str>>,
     pub api_groups: List<Box<str>>,
     pub api_versions: List<Box<str>>,
-    /// Such as `pods`, `pods/*` or `*/scale`.
+    /// Plural names with an optional subresource, such as `pods`, `pods/*` or `*/scale`.
     pub resources: List<Box<str>>,
     /// Names of objects; empty for all.
     pub resource_names: List<Box<str>>,

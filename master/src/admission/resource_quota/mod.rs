@@ -29,8 +29,8 @@ use crate::quota::{self, Quota};
 const QUOTAS: &str = "resourcequotas";
 /// Number of evaluation queues. Each namespace uses one of them.
 const SHARDS: usize = 64;
-/// Maximum number of attempts after write conflicts. The stock server tries 3 times, but there each conflict comes
-/// from another server.
+/// Maximum number of attempts after write conflicts. The stock server tries 3 times, but its only conflicts are with
+/// other servers.
 const MAX_ATTEMPTS: usize = 10;
 /// How long a request waits for the first recount of a new quota.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);

@@ -53,7 +53,7 @@ struct Live<'a> {
     json: &'a Json,
 }
 
-/// What became of a request to create a Job.
+/// The result of a request to create a Job.
 enum Started {
     /// The Job was created now, or before a crash, and has not finished.
     Active(JobReference),
@@ -188,7 +188,7 @@ impl CronJobController {
         before
     }
 
-    /// Deletes old finished Jobs. A failure is recorded as event and holds up nothing: the next Job starts on time.
+    /// Deletes old finished Jobs. Records a failure as an event. A failure does not delay the next Job.
     async fn delete_expired(&self, live: &Live<'_>, expired: &[(String, String)]) {
         for (name, uid) in expired {
             if let Err(error) = self.delete_job(live, name, uid).await {

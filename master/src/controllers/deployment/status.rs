@@ -192,7 +192,8 @@ fn left(deployment: &Deployment, condition: &DeploymentCondition, now: Timestamp
     Some(deadline - now.duration_since(condition.last_update_time?))
 }
 
-/// Returns the time until the deadline has passed, for a rollout that is in progress.
+/// Returns the time until the progress deadline has passed. Returns `None` if the rollout is complete, has failed or
+/// has no deadline.
 pub fn until_deadline(
     deployment: &Deployment,
     status: &DeploymentStatus,

@@ -71,8 +71,8 @@ async fn scalable_owner(
     }
 }
 
-/// Gets an owner or its scale. Both have the replicas in the same field. Returns `None` if it does not exist, has
-/// another UID, or has no scale.
+/// Reads a built-in owner itself, and the scale subresource of any other owner. Both contain `spec.replicas`. Returns
+/// `None` if the owner does not exist, has another UID, or has no scale subresource.
 async fn get(
     client: &Client,
     informers: &SharedInformers,

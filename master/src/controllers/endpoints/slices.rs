@@ -41,7 +41,8 @@ impl EndpointSliceController {
     }
 }
 
-/// Groups the endpoints of a service so that a group can share slices. Each address family has at least one group.
+/// Groups the endpoints of a service by address family and ports, because a slice has one of each. Each address family
+/// has at least one group, which may be empty.
 fn groups(service: &Service, pods: &[objects::Pod], zone: impl Fn(&str) -> String) -> Vec<Group> {
     let pods: Vec<Pod<'_>> = pods.iter().map(Pod).filter(Pod::has_endpoint).collect();
     let mut groups: BTreeMap<(Family, Vec<Port>), Group> = BTreeMap::new();

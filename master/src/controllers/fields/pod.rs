@@ -102,7 +102,7 @@ struct ClaimSource {
 }
 
 impl PodVolume {
-    /// The claim of the volume. That of an ephemeral volume has the names of pod and volume.
+    /// The name of the volume's claim. For an ephemeral volume it is `<pod>-<volume>`.
     fn claim(&self, pod: &str) -> Option<Box<str>> {
         let ephemeral = || self.ephemeral.map(|_| format!("{pod}-{}", self.name).into());
         self.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone()).or_else(ephemeral)

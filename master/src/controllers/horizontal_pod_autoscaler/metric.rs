@@ -15,7 +15,7 @@ pub struct Samples {
     pub metrics: Result<Vec<PodMetrics>, String>,
 }
 
-/// The replicas for one metric.
+/// The number of replicas that one metric requires.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
     pub replicas: i64,
@@ -25,7 +25,7 @@ pub struct Proposal {
     pub status: Value,
 }
 
-/// Why there is no proposal.
+/// Why a metric yields no number of replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Reason of the event and of the condition `ScalingActive`.

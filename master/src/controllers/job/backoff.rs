@@ -20,9 +20,9 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Returns the record of a Job that the controller sees for the first time since the controller started.
+    /// Rebuilds the record of a Job from its pods, for a controller that has just started.
     ///
-    /// The pods of the Job show the failures. Pods that were deleted meanwhile are missing, so the delay may be shorter.
+    /// Deleted pods are not counted, so the delay may be shorter than before.
     pub fn of_pods(job: &Job, pods: &[JobPod<'_>]) -> Self {
         let failed = |pod: &&JobPod<'_>| pod.phase == "Failed" || (pod.is_tracked && pod.has_failed(job));
         let failed: Vec<&JobPod<'_>> = pods.iter().filter(failed).collect();

@@ -51,7 +51,7 @@ pub struct JobController {
     backoffs: Mutex<HashMap<Box<str>, Backoff>>,
 }
 
-/// A Job as the API server has it.
+/// A Job that was read from the API server, not from the cache.
 struct Live<'a> {
     namespace: &'a str,
     job: &'a Job,
@@ -212,8 +212,8 @@ impl JobController {
         Ok(Some(listed.into_iter().filter(is_own).collect()))
     }
 
-    /// Plans with cached pods. Pods to count are first read from the API server, because the cache may show a finalizer
-    /// that is already removed.
+    /// Plans with cached pods and carries out the plan. Before a pod is counted, it is read from the API server: the
+    /// cache may still show a finalizer that was removed, and the pod would be counted twice.
     async fn reconcile_live(&self, live: &Live<'_>, mut pods: Vec<Arc<Object>>) -> Result<Action, Error> {
         let uncounted = &live.job.status.uncounted_terminated_pods;
         let mut confirmed: HashSet<String> =

@@ -76,7 +76,7 @@ impl Target {
     }
 }
 
-/// Returns a condition that changes now.
+/// Creates a condition whose last probe and last transition are `now`.
 fn condition(kind: &str, is_true: bool, reason: &str, message: &str, now: Timestamp) -> JobCondition {
     let now = Some(whole_seconds(now));
     JobCondition {

@@ -36,7 +36,8 @@ pub const ACCOUNT: &str = "persistent-volume-binder";
 const COMPONENT: &str = "persistentvolume-controller";
 /// How long to wait for informers that lag behind a write.
 const CACHE_DELAY: Duration = Duration::from_millis(100);
-/// Pause while volumes, claims or classes are not watched. A plan from an old cache could bind another volume.
+/// Pause while a watch of volumes, claims or classes is broken. A plan from an outdated cache could bind the wrong
+/// volume.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
 /// Number of workers. One of them binds at a time; the others wait for the lock or for a kubelet.
 const WORKERS: usize = 10;

@@ -126,7 +126,8 @@ pub(super) fn delete<'a>(pod: &Replica<'a>) -> Write<'a> {
     Write::Delete { name: pod.name, uid: pod.uid }
 }
 
-/// Returns the new pod of an ordinal. Returns `None` if one of its claims waits for its deletion with an earlier pod.
+/// Returns the new pod of an ordinal. Returns `None` if one of its claims belongs to an earlier pod and will be deleted
+/// with it.
 pub(super) fn new_pod(input: &Input<'_>, ordinal: i64) -> Option<NewPod> {
     let name = pod_name(&input.set.metadata.name, ordinal);
     let mut terminating_claim = None;

@@ -127,7 +127,8 @@ impl StatefulSetController {
         self.record_pod(live, Verb::Create, &new.name, result).await
     }
 
-    /// Returns a pod of the template of its revision.
+    /// Returns a new pod from the template of its revision. Reads the current revision from the API server if the pod
+    /// is not to be updated yet.
     async fn pod(&self, live: &Live<'_>, revisions: RevisionNames<'_>, new: &NewPod) -> Result<Value, Error> {
         let (set, ordinal) = (live.set, new.ordinal);
         if !new.is_current || revisions.current == revisions.update {

@@ -76,7 +76,7 @@ pub struct Claimant<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
     pub owner: Owner<'a>,
-    /// Whether only pods are adopted and released that have not ended and are not being deleted.
+    /// Whether to adopt and release active pods only: pods that have not ended and are not being deleted.
     pub only_active: bool,
     /// A finalizer that adopted objects get, and released ones lose.
     pub finalizer: Option<&'static str>,
@@ -106,8 +106,8 @@ impl<'a> Claimant<'a> {
         Self { kind, namespace, name, owner, only_active: false, finalizer: None }
     }
 
-    /// Returns the patch that adopts an object. With a finalizer, it names the resource version: the cache may still
-    /// show an object without the owner whose finalizer this owner has already removed.
+    /// Returns the patch that adopts an object. A patch that adds a finalizer includes the resource version. Otherwise
+    /// a decision from an outdated cache could add the finalizer again after the owner has removed it.
     fn adoption(&self, object: &Object) -> Value {
         let mut patch = adoption(&object.uid, &controller_reference(self.kind, self.name, self.owner.uid));
         if let Some(finalizer) = self.finalizer {

@@ -150,7 +150,7 @@ impl Extenders {
         None
     }
 
-    /// Reads the pod and, if `whole`, the nodes from the API server.
+    /// Reads the pod from the API server, and the node objects too if `whole` is true.
     async fn payload(&self, pod: &Pod, nodes: &[String], whole: bool) -> Result<Payload, String> {
         let mut payload =
             Payload { pod: self.read(&Kind::POD, &pod.namespace, &pod.name).await?, nodes: HashMap::new() };

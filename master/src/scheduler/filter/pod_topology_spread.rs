@@ -35,7 +35,7 @@ struct PairCounts {
 }
 
 impl TopologyPairCounts {
-    /// Computes the counts for a pod. The cache must count the terms of the pod.
+    /// Computes the counts for a pod. The topology counts of the cluster must already include the terms of the pod.
     pub fn of(cluster: &Cluster, pod: &Pod) -> Self {
         let sums = |ConstraintCounts { spread, counts, .. }: ConstraintCounts<'_>| {
             let least = counts.iter().min_by_key(|(_, count)| **count);
