@@ -6,12 +6,12 @@ use std::path::Path;
 fn main() {
     println!("cargo::rerun-if-changed=pause/pause.c");
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR for build scripts");
-    // The object-file rules of the `cc` crate find the compiler, for another machine too; the linking is ours.
+    // The `cc` crate finds the compiler, also for cross-compilation. The flags for linking are set here.
     let mut compile = cc::Build::new().opt_level_str("s").debug(false).get_compiler().to_command();
     compile
         .args(["-nostdlib", "-static", "-ffreestanding", "-fno-pie", "-no-pie", "-s"])
         .args(["-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-Wall", "-Wextra", "-Werror"])
-        // Small, and the same bytes for the same source, so that the image's id is the same everywhere.
+        // These flags make the binary small and reproducible, so that the image id is the same everywhere.
         .args(["-Wl,--build-id=none", "-Wl,-z,noseparate-code", "-Wl,-z,norelro"])
         .arg("-o")
         .arg(Path::new(&out).join("pause"))

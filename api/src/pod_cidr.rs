@@ -14,7 +14,8 @@ const SPECIAL_USE: [(&str, &str); 8] = [
     ("ff00::/8", "multicast"),
 ];
 
-/// The reason why a pod CIDR is not usable, or `None` if it is. A message shows the reason after the CIDR.
+/// The reason why a pod CIDR is not usable, or `None` if it is. The reason starts with a verb, so that the caller can
+/// prepend the CIDR.
 pub fn reject_special_use(range: &IpNet) -> Option<String> {
     SPECIAL_USE.iter().find_map(|(text, what)| {
         let reserved = text.parse::<IpNet>().ok()?;

@@ -33,8 +33,8 @@ const JSON: &str = "application/json";
 /// Encodings of discovery documents. They have no protobuf messages here, so a client that accepts only protobuf
 /// gets JSON.
 const DISCOVERY: Offer = Offer { has_message: false, is_stream: false };
-/// A list as YAML, table or partial metadata is in memory until the client has read it. Above this size, more than that of
-/// a page with a limit, a user may have one such list at a time.
+/// Size in bytes above which a user may have only one list as YAML, table or partial metadata at a time. Such a list
+/// stays in memory until the client has read it. No page of a list with `limit` is this large.
 const HELD_BYTES: u64 = 16 * 1024 * 1024;
 /// Media type of length-prefixed protobuf watch events.
 const WATCH_PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
@@ -366,7 +366,8 @@ impl Api {
         Ok(response)
     }
 
-    /// The error for a write to a read-only server: the message of the server's owner, or NotFound.
+    /// The error for a write to a read-only server: NotFound, or Forbidden with a message that names the owner of the
+    /// object.
     fn refuse_write(&self, method: &Method, resource: &Resource, objects: &Objects) -> Status {
         let qualified = resource.qualified().to_string();
         let Some(name) = &objects.name else {

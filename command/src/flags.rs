@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The error for a value. Messages show it after the value.
+/// The error for a value. It starts with a verb, so that the caller can prepend the value.
 pub type InvalidValue = String;
 
 /// Collects the settings of a subcommand and the errors in its flags.

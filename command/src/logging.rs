@@ -28,7 +28,7 @@ impl Logging {
     /// Parses `--log-format`. Returns true for JSON.
     ///
     /// # Errors
-    /// If the value is invalid. The error is the reason. Messages show it after the value.
+    /// If the value is invalid. The error starts with a verb, so that the caller can prepend the value.
     pub fn format(text: &str) -> Result<bool, String> {
         match text {
             "text" => Ok(false),

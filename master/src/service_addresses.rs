@@ -86,8 +86,8 @@ enum Step {
     Delete { name: String, uid: String },
 }
 
-/// Plans the writes. Addresses that users created stay, and so do those of no Service unless this server allocated
-/// them.
+/// Plans the writes. An address without a Service is deleted if this server allocated it. If a user created it, it
+/// stays.
 fn plan(services: &[Service], addresses: &[Json]) -> Vec<Step> {
     let mut wanted: BTreeMap<IpAddr, ParentReference> = BTreeMap::new();
     for Service { metadata, spec } in services {

@@ -289,7 +289,7 @@ fn health_checks(storage: Storage, store: &Arc<dyn Store>, stopped: &watch::Rece
 fn limited(router: Router, metrics: Arc<Metrics>) -> Router {
     let router = flowcontrol::limit_in_flight(router, flowcontrol::Limits::default());
     let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
-    // Outside the limits, so that a WebSocket counts towards them until it closes.
+    // This layer is outside of the limits, so that a WebSocket counts towards them until it closes.
     with_websockets(router)
 }
 

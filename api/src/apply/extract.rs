@@ -8,8 +8,8 @@ use super::field_set::{FieldSet, Node, PathElement};
 use super::typed::Typed;
 use crate::shape::Shape;
 
-/// Returns all leaf fields, list elements and map keys of an object of the type `shape`. A struct is only in the set if
-/// it is empty; otherwise its fields are.
+/// Returns all leaf fields, list elements and map keys of an object of the type `shape`. For a struct, its fields are
+/// in the set; the struct itself is in the set only if it is empty.
 pub fn extract(object: &Value, shape: Shape<'_>) -> FieldSet {
     below(object, shape).unwrap_or_default()
 }

@@ -106,7 +106,7 @@ impl Controller {
             self.known.remove(&name);
             self.unsettled.remove(&name);
         }
-        // Names that existing definitions hold are registered before any definition is given more.
+        // Registers the names that existing definitions already have before it accepts further names.
         for object in &listing.objects {
             if !self.known.contains_key(object.name()) {
                 let names = names(&object.decode());

@@ -47,8 +47,8 @@ const LONG_RUNNING: usize = 50_000;
 /// Timeout of other requests, of reading their bodies and of each response chunk; `--request-timeout` of
 /// kube-apiserver.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// The divisor of a request's timeout that gives the longest time in the queue. That is five seconds by default,
-/// half of what clients wait for a response.
+/// The longest time in the queue is the request's timeout divided by this number: five seconds by default, half of the
+/// time that clients wait for a response.
 const QUEUE_FRACTION: u32 = 12;
 /// Responses above this size are sent in chunks. Smaller ones fit into the buffers of a connection.
 const LARGE_BYTES: u64 = 256 * 1024;

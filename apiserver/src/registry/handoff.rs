@@ -45,7 +45,7 @@ impl Handoff {
         let is_it = |handoff: &&Arc<Parked>| handoff.bytes == *bytes && handoff.draft.fields() == fields;
         let parked = self.lock().get(key)?.iter().find(is_it)?.clone();
         let object = parked.draft.at(revision);
-        // Set already only if another writer parked the same bytes; that writer makes its own object.
+        // The cell is already set only if another writer parked the same bytes. That writer creates its own object.
         let _ = parked.object.set(object.clone());
         Some(object)
     }

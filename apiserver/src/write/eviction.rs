@@ -45,8 +45,8 @@ impl Write<'_> {
             let charge =
                 if is_idle(&pod) { Charge::Nothing } else { self.charge(name, &pod, wanted.dry_run).await? };
             if !is_pinned {
-                // A pod that was not charged is deleted only at this revision, because it may have become
-                // ready since.
+                // If no budget was charged, the pod is deleted only at this revision, because it may have become ready
+                // since.
                 let revision = object_meta::text(&pod, "resourceVersion").to_owned();
                 wanted.revision = (charge != Charge::One && !has_ended(&pod)).then_some(revision);
             }

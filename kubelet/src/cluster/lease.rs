@@ -100,7 +100,7 @@ impl NodeLease {
                 match timeout(GRANT_TIMEOUT, &mut renewing).await {
                     Ok(renewed) => renewed,
                     Err(_) => {
-                        // A server that does not answer does not say that another machine holds the lease.
+                        // A timeout is no evidence that another machine holds the lease.
                         self.grant(&api);
                         renewing.await
                     }
@@ -212,7 +212,8 @@ impl NodeLease {
     }
 
     async fn create(&self, api: &Api, state: &mut LeaseState) -> Result<Renewed, ApiError> {
-        // The registration, which needs the access that is granted here, creates the Node; the Node owns the lease.
+        // The Node is the owner of the lease. The registration creates the Node, and uses the client that this task
+        // grants.
         let node = api.get(&format!("{NODES}/{}", self.node)).await?;
         let mut lease = new_lease(&node, &spec(&self.node, Timestamp::now()));
         if let Some(instance) = &self.instance {

@@ -115,8 +115,8 @@ impl FileWatcher {
         Self::new(Box::new(|_| Err(notify::Error::new(ErrorKind::MaxFilesWatch))))
     }
 
-    /// Replaces the watches. Returns true if the caller must read again. That is so if a directory is watched for
-    /// the first time, so that earlier changes were missed, or if a directory is gone.
+    /// Replaces the watches. Returns true if the caller must read again, because a directory is gone, or is watched for
+    /// the first time and may have changed before.
     ///
     /// If inotify is not available, the watcher polls until the next call.
     pub fn watch(&mut self, watch_set: &WatchSet) -> bool {

@@ -53,7 +53,7 @@ impl ClusterAccess {
     /// The CAs that are not retiring.
     ///
     /// # Errors
-    /// If the kubeconfig is invalid. Messages show the error after its name.
+    /// If the kubeconfig is invalid. The error starts with a verb, so that the caller can prepend the file name.
     pub fn active_authorities(&self) -> Result<Vec<CertificateDer<'static>>, String> {
         let mut all = certificate::certificates(&self.authority)?;
         let stays = |one: &CertificateDer<'_>| {

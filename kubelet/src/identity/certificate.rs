@@ -113,7 +113,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
 /// Parses all certificates of a PEM text, which has at least one.
 ///
 /// # Errors
-/// If the text is invalid. Messages show the error after the name of the text.
+/// If the text is invalid. The error starts with a verb, so that the caller can prepend the source of the text.
 pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).take(MAX_CERTIFICATES + 1).collect();
     let all = all.map_err(|error| format!("is damaged: {error}"))?;

@@ -35,7 +35,7 @@ impl ClusterInfo {
     /// Parses the document.
     ///
     /// # Errors
-    /// If the document is invalid. Messages show the error after "the document".
+    /// If the document is invalid. The error starts with a verb, so that the caller can prepend "the document".
     pub fn read(document: &Value) -> Result<Self, String> {
         let text = |field: &str| document[field].as_str().unwrap_or_default();
         if (text("apiVersion"), text("kind")) != ("bootstrap/v1", "ClusterInfo") {
@@ -78,7 +78,7 @@ impl ClusterInfo {
     /// The CAs, split into active and retiring ones.
     ///
     /// # Errors
-    /// If the document is invalid. Messages show the error after "the document".
+    /// If the document is invalid. The error starts with a verb, so that the caller can prepend "the document".
     pub fn authorities(&self) -> Result<Authorities, String> {
         let retiring = match self.retiring.as_str() {
             "" => Vec::new(),

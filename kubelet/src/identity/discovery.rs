@@ -61,10 +61,10 @@ pub async fn refetch(servers: &[String], authority: &[u8]) -> Result<ClusterInfo
 }
 
 /// Confirms changed cluster info. A master must return it over a connection that only the new CAs authenticate. The
-/// known servers must return it over a connection that only known CAs authenticate which are not retiring.
+/// known servers must return it over a connection that only known, active CAs authenticate.
 ///
-/// Therefore neither the key of a retiring CA can redirect this node, nor another node, although it has a
-/// certificate of the cluster.
+/// Therefore this node cannot be redirected with the key of a retiring CA, or by another node with a certificate of the
+/// cluster.
 ///
 /// # Errors
 /// If the cluster info is not trusted. The error is the reason.

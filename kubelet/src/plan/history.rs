@@ -154,8 +154,8 @@ impl History {
         }
     }
 
-    /// Whether only this history knows the newest run of some container. The engine has removed the container or is
-    /// removing it, and the saved checkpoint is older.
+    /// Whether the newest run of a container is recorded only in this history: the engine has removed the container or
+    /// is removing it, and the saved checkpoint is older.
     pub fn has_unsaved_runs(
         &self,
         written: &Self,

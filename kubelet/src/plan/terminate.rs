@@ -124,8 +124,8 @@ fn grace(input: &Input<'_>, container: &Container, reason: StopReason) -> Durati
     }
 }
 
-/// The remaining grace period of a terminating pod. If the period is 0, it is zero, otherwise at least
-/// [`MINIMUM_GRACE`].
+/// The remaining grace period of a terminating pod. It is at least [`MINIMUM_GRACE`], or zero if the grace period of
+/// the pod is 0.
 pub fn remaining_grace(ending: &Ending, now: Timestamp) -> Duration {
     let least = if ending.grace_seconds == 0 { Duration::ZERO } else { MINIMUM_GRACE };
     whole(ending.grace_seconds).saturating_sub(elapsed(ending.since, now)).max(least)

@@ -25,7 +25,7 @@ const GONE_KEPT: usize = 512;
 
 struct Entry {
     pod: watch::Sender<Arc<observed::Pod>>,
-    /// When the inspection started from which each container's state comes, on the logical clock of the PLEG.
+    /// Start of the inspection that produced the state of each container, as a time of the PLEG's logical clock.
     inspected_at: BTreeMap<String, u64>,
     /// Containers whose last inspection failed.
     failed: BTreeSet<String>,

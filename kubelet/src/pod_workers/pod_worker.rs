@@ -280,8 +280,9 @@ impl PodWorker {
         }
     }
 
-    /// Whether the checkpoint must be saved now, because the next kubelet process could not derive it. That is so
-    /// after a terminal phase, a restart or a termination of the pod, and if the engine has forgotten runs.
+    /// Whether the checkpoint must be saved now, because the next kubelet process could not derive it from the engine.
+    /// This is necessary after a terminal phase, a restart or a termination of the pod, and when the engine no longer
+    /// has a run.
     fn needs_checkpoint(&self, observed: &observed::Pod, in_progress: &BTreeSet<Key>) -> bool {
         let saved = self.saved.as_ref();
         if let Some(ending) = &self.assignment.ending {

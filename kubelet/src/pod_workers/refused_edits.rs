@@ -32,8 +32,8 @@ pub(super) fn refused(desired: &Desired, decision: &Decision) -> BTreeMap<PodUid
     refused_edits
 }
 
-/// Whether the problem keeps the last good version of this pod in use. That is so if both have the same origin, and
-/// the problem names the pod or no object.
+/// Whether the last good version of this pod stays in use because of the problem: both have the same origin, and the
+/// problem names the pod or no object.
 fn is_about(found: &FoundProblem, desired: &Desired, uid: &PodUid) -> bool {
     let Some(wanted) = desired.pods.get(uid) else { return false };
     let metadata = &wanted.pod.metadata;

@@ -48,7 +48,7 @@ pub(super) async fn container(
     kill(job, name, id).await
 }
 
-/// The remaining grace period of a container. It becomes shorter if that of its pod does.
+/// The remaining grace period of a container. It is shortened when the grace period of the pod is shortened.
 #[derive(Clone)]
 struct GraceTimer {
     ends_at: Instant,

@@ -60,8 +60,8 @@ impl Manifest {
         self.renewed(Vec::new(), vec![problem])
     }
 
-    /// The valid objects, and last good versions of invalid ones. If a problem names its object, that one is added,
-    /// otherwise all objects that would be missing.
+    /// The valid objects, and last good versions of invalid ones. If a problem names its object, only that object is
+    /// kept. Otherwise all previous objects are kept that the manifest no longer has.
     fn renewed(&self, mut objects: Vec<Named>, problems: Vec<Problem>) -> Self {
         let replaces = |problem: &Problem, old: &Named| match &problem.object {
             Some(name) if !name.name.is_empty() => *name == *old.name,

@@ -225,7 +225,8 @@ fn resources(facts: &mut Canon, container: &Container) {
 fn security(facts: &mut Canon, context: &SecurityContext) {
     facts.number("runAsUser", context.run_as_user);
     facts.number("runAsGroup", context.run_as_group);
-    // These two differ from unset even if false: they override the pod's value and the kernel's default.
+    // For these two fields, `false` differs from an unset field, because it overrides the pod's value and the kernel's
+    // default.
     facts.text("runAsNonRoot", context.run_as_non_root.map(|b| if b { "true" } else { "false" }));
     facts.flag("noNewPrivileges", context.allow_privilege_escalation.map(|allowed| !allowed));
     facts.flag("privileged", context.privileged);

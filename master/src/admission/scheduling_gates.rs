@@ -1,5 +1,5 @@
-//! The scheduling gates plugin. New pods get a gate for each configured pod initializer. The initializer completes
-//! the pod and removes its gate, one after the other.
+//! The scheduling gates plugin. New pods get a gate for each configured pod initializer. The initializers run one after
+//! the other: each completes the pod and removes its gate.
 //!
 //! The initializer of the first gate may set missing fields (`pods/finalize`) and remove the gate. RBAC grants this
 //! by gate name, with the verb `finalize` on the virtual resource `schedulinggates`.

@@ -49,8 +49,7 @@ impl Progress {
         }
     }
 
-    /// Returns when the client is gone. That is so if its socket failed, or if it closed its side and the backend
-    /// no longer reads.
+    /// Returns when the client is gone: its socket failed, or it closed its side and the backend no longer reads.
     pub async fn client_closed(&self, socket: &TcpStream, between: Duration) {
         let left = async {
             loop {

@@ -299,12 +299,12 @@ impl State {
         &mut self.budgets
     }
 
-    /// The objects with pod selectors, to be changed. Changes requeue no pods.
+    /// Mutable access to the objects with pod selectors. Their changes requeue no pods.
     pub fn selector_sources(&mut self) -> &mut SelectorSources {
         &mut self.selector_sources
     }
 
-    /// Claims, volumes and storage classes, to be changed. Requeues the pods that VolumeBinding rejected.
+    /// Mutable access to claims, volumes and storage classes. Requeues the pods that VolumeBinding rejected.
     pub fn volumes(&mut self, now: Instant) -> &mut Volumes {
         self.queue.event_happened(&[Plugin::VolumeBinding], now);
         self.cluster.volumes_mut()

@@ -193,7 +193,8 @@ impl TopologyCounts {
         self.unindexed.clear();
         let kept: Vec<Arc<Term>> = self.tallies.keys().cloned().collect();
         kept.iter().for_each(|term| self.index(term));
-        // Less than double, since evicted terms that are requested once only would otherwise grow the limit forever.
+        // The limit is less than double the number of kept terms. With double, terms that are requested only once would
+        // let it grow without bound.
         self.sweep_at = kept.len() + (kept.len() / 2).max(MIN_KEPT);
     }
 }

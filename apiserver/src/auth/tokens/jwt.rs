@@ -32,7 +32,7 @@ impl Signer {
     /// Creates a signer with this key (PKCS #8, DER).
     ///
     /// # Errors
-    /// If the key is not a P-256 key. Messages show the error after the name of the key.
+    /// If the key is not a P-256 key. The error starts with a verb, so that the caller can prepend the name of the key.
     pub fn new(key: &[u8]) -> Result<Self, String> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key, &random)

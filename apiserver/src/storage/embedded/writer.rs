@@ -34,8 +34,7 @@ const NICENESS: i32 = -10;
 
 /// Delay before filling the reserve is retried.
 const RESERVE_RETRY_INTERVAL: Duration = Duration::from_secs(10);
-/// While the disk is full, at most one part in this many of the time is spent on compaction, which blocks all
-/// writes.
+/// While the disk is full, compaction, which blocks all writes, takes at most one tenth of the time.
 const COMPACTION_SHARE: u32 = 10;
 
 pub(super) struct Writer {

@@ -41,7 +41,7 @@ impl Endpoint {
     /// Parses a URL such as `https://10.0.0.1:2379`. `http://` disables TLS.
     ///
     /// # Errors
-    /// If the URL is invalid. Messages show the error after the URL.
+    /// If the URL is invalid. The error starts with a verb, so that the caller can prepend the URL.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wanted = || "is not an etcd URL, use one like https://10.0.0.1:2379".to_owned();
         let uri: http::Uri = text.parse().map_err(|_| wanted())?;

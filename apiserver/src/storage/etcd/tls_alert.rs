@@ -1,5 +1,5 @@
-//! Records the TLS alert that ends a connection. With TLS 1.3 a member rejects a client certificate after the handshake,
-//! and of an I/O error during a call the HTTP/2 library keeps only the text.
+//! Records the TLS alert that ends a connection. With TLS 1.3 a member rejects a client certificate after the
+//! handshake. The HTTP/2 library reduces the resulting I/O error to a text, so the alert must be recorded below it.
 
 use std::io;
 use std::pin::Pin;

@@ -200,7 +200,7 @@ struct ApiPodSource {
     reporter: EventReporter,
     outbox: Arc<Outbox>,
     waiting: WaitingPods,
-    /// Whether a pod runs that the API server, restored or replaced, does not have.
+    /// Whether this node runs a pod that a restored or replaced API server lacks.
     has_unclaimed: bool,
     checkpoints: watch::Sender<Arc<Checkpoint>>,
     watch_tasks: BTreeMap<Object, OwnedTask>,

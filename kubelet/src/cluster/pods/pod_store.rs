@@ -1,8 +1,8 @@
 //! Pod store: which pods of the API server run here, and whether its lists can be trusted. Pure.
 //!
-//! A list counts once its server has shown that it knows this node. A list shows a restored or replaced API server
-//! in three cases. It is older than the last known version, far ahead of it, or the Node has another UID. Such a
-//! list starts pods but ends none. Pods that it lacks continue as *unclaimed* until a user decides.
+//! A list counts once its server has shown that it knows this node. A list is from a restored or replaced API server if
+//! it is older than the last known version or far ahead of it, or if the Node has another UID. Such a list starts pods
+//! but ends none. Pods that it lacks continue as *unclaimed* until a user decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct ServerState {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PersistedPod {
     pub pod: Arc<Pod>,
-    /// Whether the API server, restored or replaced, lacks the pod. Only a user ends such a pod.
+    /// Whether a restored or replaced API server lacks the pod. Only a user ends such a pod.
     pub is_unclaimed: bool,
     /// Whether the pod was published in a snapshot, after its referenced objects were looked up.
     pub is_published: bool,

@@ -84,7 +84,7 @@ pub fn name(held: &SourceObject) -> Option<Object> {
 /// Parses a ConfigMap or Secret.
 ///
 /// # Errors
-/// If the object is invalid. Messages show the error after its name.
+/// If the object is invalid. The error starts with a verb, so that the caller can prepend the name of the object.
 pub fn read(object: &Object, value: Value) -> Result<SourceObject, String> {
     let why = |error: serde_json::Error| format!("does not read: {error}");
     match object.kind {

@@ -121,7 +121,7 @@ impl TokenCache {
     /// Stores an issued token. `requested_at` is the time of the request.
     ///
     /// # Errors
-    /// If the response has no token. Messages show the error after "the response".
+    /// If the response has no token. The error starts with a verb, so that the caller can prepend "the response".
     pub fn on_issued(
         &mut self,
         request: &TokenCall,

@@ -39,8 +39,8 @@ pub(super) struct Decision {
     pub status: Result<(), String>,
 }
 
-/// The status if the CIDRs in `decided` could not be adopted because of `why`, so that the node still has `now`.
-/// New pods then get no addresses, because peers have no route to them.
+/// The status after the CIDRs in `decided` could not be adopted. It is the error `why` if the node still uses other
+/// CIDRs (`now`). New pods then get no addresses, because peers have no route to them.
 pub(super) fn without_change(
     decided: &[IpNet],
     now: &[IpNet],

@@ -195,7 +195,8 @@ fn container_body(node: &str, settings: &Settings, spec: &ContainerSpec) -> Cont
         // The pod's probes replace the image's health check.
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
         host_config: Some(HostConfig {
-            // With host network too, because the sandbox has the pod's /etc/hosts and resolv.conf.
+            // The container joins the sandbox even with host network, because the sandbox has the pod's /etc/hosts and
+            // resolv.conf.
             network_mode: Some(sandbox.clone()),
             uts_mode: uts(spec.network == Network::Host),
             ipc_mode: Some(if spec.host_ipc { "host".to_owned() } else { sandbox }),

@@ -54,7 +54,7 @@ pub(super) enum Entry {
     Refused(Problem),
 }
 
-/// Checks the path without opening it, because it can have side effects to open a device.
+/// Checks the path without opening it, because opening a device can have side effects.
 pub(super) fn stat(path: &Path) -> Entry {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => Entry::File(Stamp::of(&metadata)),

@@ -103,10 +103,10 @@ pub enum Setup {
         volume: String,
         group: Option<u32>,
     },
-    /// The kubelet writes these files. Secret files are in memory. If the files are not available, this is the reason.
+    /// The kubelet writes the files in `content`. If they are not available, `content` is the reason.
     Files {
         content: Result<Files, String>,
-        /// Whether the files must not be on disk.
+        /// Whether the files must be in memory and not on disk.
         is_secret: bool,
     },
 }

@@ -28,7 +28,7 @@ use crate::pod_cidrs::{self, ClusterCidr};
 
 /// The resource name of Nodes.
 const NODES: &str = "nodes";
-/// Maximum number of attempts at a reservation. Each time one of the competing masters succeeds.
+/// Maximum number of attempts at a reservation. In each round, one of the competing masters succeeds.
 const MAX_ATTEMPTS: usize = 32;
 
 pub struct PodCidrAllocator {

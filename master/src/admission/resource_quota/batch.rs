@@ -18,7 +18,7 @@ pub struct QuotaRequest {
 }
 
 impl QuotaRequest {
-    /// The usage that it adds to a quota. It is the whole usage if the old object did not count.
+    /// The usage that the request adds to a quota: the increase, or the whole usage if the old object did not count.
     pub fn share(&self, quota: &Quota) -> Amounts {
         if !quota.counts(&self.resource, &self.object) {
             return Amounts::new();

@@ -40,8 +40,8 @@ struct Why {
     stays: bool,
 }
 
-/// The finding for a blocked drain. It is a problem, a possible one only a warning. `leaving` has the node of each
-/// pod that should be evicted.
+/// The finding for a budget that allows no eviction. It is a problem if pods of a cordoned node stay blocked, otherwise
+/// a warning. `leaving` has the node of each pod that should be evicted.
 fn finding(budget: &PodDisruptionBudget, leaving: &[&str], Why { cause, remedy, stays }: Why) -> Finding {
     let subject = Subject::of("PodDisruptionBudget", &budget.metadata);
     let nodes: BTreeSet<&str> = leaving.iter().copied().collect();

@@ -89,7 +89,7 @@ fn of_request(request: &CertificateSigningRequest, age: SignedDuration, nodes: &
     Some(Finding::warning(subject, "is pending approval", remedy).because(cause))
 }
 
-/// What the cluster has about a node with the requested name, as part of a message.
+/// Describes an existing node with the requested name, as the end of a message. Empty if there is none.
 fn existing(node: &str, nodes: &[Node]) -> String {
     let Some(found) = nodes.iter().find(|found| &*found.metadata.name == node) else { return String::new() };
     let state = if condition(&found.status.conditions, "Ready").is_true() { "Ready" } else { "not Ready" };

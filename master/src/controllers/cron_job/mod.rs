@@ -176,8 +176,8 @@ impl CronJobController {
         self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the lasting events of a CronJob, unless it was deleted meanwhile: its entry would stay for ever. Returns
-    /// those before.
+    /// Stores the lasting events of a CronJob, and returns the previous ones. Drops the entry if the CronJob was
+    /// deleted meanwhile, because it would never be removed.
     fn report(&self, live: &Live<'_>, lasting: Vec<CronJobEvent>) -> Vec<CronJobEvent> {
         let metadata = &live.cron_job.metadata;
         let before = self.reported().insert(metadata.uid.clone(), lasting).unwrap_or_default();

@@ -143,7 +143,7 @@ impl DaemonSetController {
             self.update_status(live, &DaemonSetStatus { collision_count, ..set.status.clone() }).await?;
             return Ok(Action::Retry);
         };
-        // A revision that a user created may have no hash. Its name stands for it, as in the stock controller.
+        // A revision that a user created may have no hash. Then its name is used, as in the stock controller.
         let hash = if current.hash.is_empty() { &current.name } else { &current.hash };
         let cached = self.informers.list(&Kind::POD, live.namespace);
         let own = self.pods.claim(&owner, &cached).await?;

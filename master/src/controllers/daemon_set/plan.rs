@@ -94,7 +94,7 @@ impl Limits {
     }
 }
 
-/// Brings the pods in line with the nodes: one pod on each node that should run one.
+/// Plans creations and deletions so that each node that should run a pod has exactly one.
 fn manage<'a>(input: Input<'a>, pods: &PodsByNode<'a>) -> Plan<'a> {
     let mut plan = Plan::default();
     for node in input.nodes {
@@ -112,7 +112,7 @@ fn manage<'a>(input: Input<'a>, pods: &PodsByNode<'a>) -> Plan<'a> {
     plan
 }
 
-/// Deletes ended pods and pods above one on a node. With surge, an old and a new pod may run beside each other.
+/// Deletes ended pods, and all but one pod of a node. With surge, an old and a new pod may run beside each other.
 fn keep_one<'a>(input: Input<'a>, node: &DaemonNode<'a>, here: &[DaemonPod<'a>], plan: &mut Plan<'a>) {
     let (ended, live): (Vec<&DaemonPod<'a>>, Vec<&DaemonPod<'a>>) =
         here.iter().filter(|pod| stays(pod)).partition(|pod| pod.replica.is_terminal());

@@ -122,7 +122,7 @@ where
             (Some(_), Some(_), _) => surging += 1,
         }
     }
-    // Old pods on nodes that get no new ones go when enough pods are available elsewhere.
+    // Old pods on nodes that get no new ones are deleted when enough pods are available elsewhere.
     step.delete.extend(sunset.into_iter().take(available.saturating_sub(desired)));
     step.create.extend(candidates.into_iter().take(most.saturating_sub(surging)));
     step

@@ -7,7 +7,8 @@ use super::plan::{Input, min_ready};
 use super::pods::by_node;
 use crate::objects::daemon_set::DaemonSetStatus;
 
-/// Returns the status that the DaemonSet should have. On each node the pod counts that would be kept.
+/// Returns the status that the DaemonSet should have. If a node has several pods, only the pod that the plan would keep
+/// is counted.
 pub fn status(input: Input<'_>) -> DaemonSetStatus {
     let (set, pods) = (input.set, by_node(input.pods));
     let mut status = DaemonSetStatus {

@@ -57,7 +57,8 @@ impl Rollout<'_> {
         let wanted = self.deployment.replicas();
         let allowed = if wanted > 0 { wanted + self.limits.surge } else { 0 };
         let to_add = allowed - self.total_replicas();
-        // `active` is in the order of age. Of equal ones, the newer are scaled up first, and the older down.
+        // `active` is sorted by age, oldest first. Among ReplicaSets of equal size, newer ones are scaled up first, and
+        // older ones are scaled down first.
         if to_add > 0 {
             active.reverse();
         }

@@ -46,8 +46,8 @@ impl EndpointsController {
 
     /// Whether a change of Endpoints concerns this controller.
     ///
-    /// Its own objects do, and deleted ones whose service exists. Endpoints that a user writes without a service
-    /// are ignored.
+    /// It handles its own objects, and deleted objects if their service exists. It ignores Endpoints that a user writes
+    /// without a service.
     fn is_ours(&self, change: &Change) -> bool {
         let has_service =
             |gone: &Object| self.informers.get(&Kind::SERVICE, &gone.namespace, &gone.name).is_some();

@@ -179,7 +179,7 @@ fn fill(existing: Vec<Slice>, group: Group, max_endpoints: usize, gone: &mut Vec
     }
     let rest: Vec<Value> = rest.collect();
     for chunk in rest.chunks(max_endpoints.max(1)) {
-        // Then the slice that the chunk fills best; usually only the last chunk fits one.
+        // Then the fullest slice in which the chunk fits. Usually only the last chunk fits in a slice.
         let fitting = bins
             .iter_mut()
             .filter(|bin| !bin.is_changed && bin.endpoints.len() + chunk.len() <= max_endpoints)

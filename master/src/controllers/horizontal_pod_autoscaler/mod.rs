@@ -171,7 +171,7 @@ impl Controller for HorizontalPodAutoscalerController {
         }
         match (&change.before, &change.now) {
             (None, Some(new)) => queue.add(&new.key()),
-            // The next periodic synchronization reads an update, by a user or by this controller.
+            // Updates by users and by this controller take effect in the next periodic synchronization.
             (Some(_), Some(_)) | (None, None) => {}
             (Some(gone), None) => self.states.forget(&gone.key()),
         }
@@ -182,7 +182,8 @@ impl Controller for HorizontalPodAutoscalerController {
             Ok(action) => Ok(action),
             // Another client changed the autoscaler. The next synchronization writes its status.
             Err(error) if error.is_conflict() => Ok(Action::RequeueAfter(SYNC_PERIOD)),
-            // Samples that are closer than the period would not be independent, so there is no backoff, as in stock.
+            // The retry waits for the whole period and not for a backoff, as in stock Kubernetes: the metrics would
+            // hardly have changed.
             Err(error) => {
                 let error = error.full_message();
                 tracing::warn!(controller = NAME, key, error, "cannot synchronize an autoscaler; retrying");

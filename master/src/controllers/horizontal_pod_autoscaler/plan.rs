@@ -52,8 +52,8 @@ impl Plan {
 /// Reason of the event about all metrics.
 const COMPUTE_FAILED: &str = "FailedComputeMetricsReplicas";
 
-/// Returns the plan for a target that is scaled without a look at metrics: it has no replicas, or their number is
-/// outside of the limits. Returns `None` if metrics decide.
+/// Returns the plan for a target that needs no metrics: it has no replicas, or their number is outside of the limits.
+/// Returns `None` if metrics decide.
 pub fn without_metrics(scaler: &HorizontalPodAutoscaler, current: i64) -> Option<Plan> {
     let (min, max) = (scaler.min_replicas(), scaler.spec.max_replicas);
     let rescale = |to: i64, reason: &str| {

@@ -81,8 +81,8 @@ impl AutoscalerStates {
         Some(others)
     }
 
-    /// Returns the events without warnings that were recorded within [`REPEAT_WARNINGS_AFTER`]. An autoscaler without an
-    /// entry has all its events recorded.
+    /// Returns the events without warnings that were recorded within [`REPEAT_WARNINGS_AFTER`]. For an autoscaler
+    /// without an entry, returns all events.
     pub fn without_repeated_warnings(&self, key: &str, events: Vec<Event>, now: Instant) -> Vec<Event> {
         let mut states = self.lock();
         let Some(state) = states.get_mut(key) else { return events };

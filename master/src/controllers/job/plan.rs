@@ -211,7 +211,7 @@ fn count<'a>(
     (release, is_partial)
 }
 
-/// Whether the finalizer of a pod can be removed, after the pod was counted if it is to be.
+/// Whether the finalizer of a pod can be removed. A pod that must be counted is counted first.
 fn is_releasable(job: &Job, counts: &PodCounts<'_>, pod: &JobPod<'_>, target: Option<&Target>) -> bool {
     if job.metadata.is_terminating() || pod.has_succeeded() {
         return true;

@@ -34,7 +34,7 @@ impl JobController {
         self.pods.create(&live.owner(), new.len(), pod).await.is_none()
     }
 
-    /// Deletes pods. Removes their finalizers first if they shall not count. Returns false if a request failed.
+    /// Deletes pods. Removes their finalizers first if they must not count. Returns false if a request failed.
     pub(super) async fn delete_pods(
         &self,
         live: &Live<'_>,

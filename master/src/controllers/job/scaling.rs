@@ -76,7 +76,7 @@ pub fn step<'a>(
 /// Returns the number of pods that should be active.
 fn wanted(job: &Job, counts: &PodCounts<'_>) -> i64 {
     match job.spec.completions {
-        // The pods of a work queue know when it is empty. After the first success, none is added.
+        // The pods of a work queue decide when the queue is empty. After the first success, no pod is added.
         None if counts.succeeded > 0 => number(counts.active.len()),
         None => job.parallelism(),
         Some(completions) => (completions - counts.succeeded).min(job.parallelism()).max(0),

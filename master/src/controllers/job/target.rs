@@ -111,8 +111,8 @@ pub fn set_suspended(status: &mut JobStatus, is_suspended: bool, now: Timestamp)
     true
 }
 
-/// Returns the time until the Job exceeds `activeDeadlineSeconds`, which is zero if it has. `None` if there is no
-/// deadline at present.
+/// Returns the time until the Job exceeds `activeDeadlineSeconds`, or zero if the Job has exceeded it. Returns `None`
+/// if the Job has no deadline, has not started or is suspended.
 pub fn deadline_in(job: &Job, status: &JobStatus, now: Timestamp) -> Option<Duration> {
     let seconds = job.spec.active_deadline_seconds.filter(|_| !job.is_suspended())?;
     let left = SignedDuration::from_secs(seconds).saturating_sub(now.duration_since(status.start_time?));
@@ -143,7 +143,7 @@ fn by_limits(
         .map(|_| Target::failure("DeadlineExceeded", message))
 }
 
-/// Whether containers that the kubelet restarts have failed too often. It restarts them with `OnFailure`.
+/// Whether the kubelet has restarted failed containers too often. It does so only with the restart policy `OnFailure`.
 fn exceeds_restarts(job: &Job, pods: &[JobPod<'_>]) -> bool {
     if &*job.spec.template.spec.restart_policy != "OnFailure" {
         return false;

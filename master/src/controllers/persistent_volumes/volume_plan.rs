@@ -21,7 +21,7 @@ pub enum VolumeStep {
     Fail(Notice),
     /// Delete the data of a `local-path` volume, then the volume.
     DeleteLocal,
-    /// Let a `local-path` volume that a user has deleted go without its data, which its policy keeps.
+    /// Complete the deletion of a `local-path` volume by a user without deleting its data.
     Abandon,
 }
 

@@ -170,7 +170,8 @@ impl Controller for ReplicaSetController {
         };
         let set = (self.variant.read)(&json).map_err(|source| unreadable(&self.client, source))?;
         let live = Live { namespace, set: &set, json: &json };
-        // Without its own writes, the controller would repeat them, and the status would miss pods.
+        // If the informers do not show the controller's own writes yet, it would repeat them, and the status would lack
+        // pods.
         if !self.pods.has_seen_own_writes(namespace, &set.metadata.uid).await? {
             return Ok(Action::RequeueAfter(CONFIRM_AFTER));
         }

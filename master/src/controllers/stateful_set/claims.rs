@@ -78,7 +78,8 @@ pub fn ownership(set: &StatefulSet, user: User<'_>, owners: &[OwnerReference]) -
     if is_right { Ownership::Keep } else { wanted }
 }
 
-/// Whether a claim waits for its deletion with an earlier pod of this name, so that a new pod must not use it.
+/// Whether a claim belongs to an earlier pod of this name and will be deleted with it. A new pod must not use such a
+/// claim.
 pub fn is_stale(set: &StatefulSet, pod: &str, owners: &[OwnerReference]) -> bool {
     set.spec.persistent_volume_claim_retention_policy.deletes_when_scaled()
         && owners.iter().any(|owner| is_pod(owner, pod))

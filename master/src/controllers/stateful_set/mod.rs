@@ -192,7 +192,8 @@ impl Controller for StatefulSetController {
         let set: StatefulSet =
             serde::Deserialize::deserialize(&json).map_err(|source| unreadable(&self.client, source))?;
         let live = Live { namespace, set: &set, json: &json };
-        // Without its own writes, the controller would repeat them, and the status would miss pods.
+        // If the informers do not show the controller's own writes yet, it would repeat them, and the status would lack
+        // pods.
         let uid = &set.metadata.uid;
         let has_seen_writes = self.writes.are_seen(&self.client, &self.informers, namespace, uid).await?
             && self.revisions.has_seen_own_writes(namespace, uid).await?;

@@ -32,7 +32,8 @@ impl OwnWrites {
         self.lock().expect(owner, name, expected, Instant::now());
     }
 
-    /// Removes a write that the API server refused. After another error the write may have happened, and stays.
+    /// Removes a write that the API server refused. After any other error the write may have happened, so it stays
+    /// expected.
     pub fn failed(&self, owner: &str, name: &str, error: &Error) {
         if is_refused(error) {
             self.lock().refused(owner, name);

@@ -61,7 +61,7 @@ impl<'a> PodOwner<'a> {
 }
 
 impl PodControl {
-    /// Creates the control of the pods of a kind. It reads pods of the given informers.
+    /// Creates the pod control for a kind. It reads the pods of the given informers.
     pub fn new(client: Client, informers: SharedInformers, kind: Kind, component: &'static str) -> Self {
         let writes = OwnWrites::new(Kind::POD);
         Self { client, informers, kind, component, writes, finalizer: None, only_active: true }

@@ -21,7 +21,7 @@ use victims::{NotPreemptable, victims_on};
 
 /// Minimum number of candidates to evaluate, as the stock `minCandidateNodesAbsolute`.
 const MIN_CANDIDATES: usize = 100;
-/// At least one in this many of the nodes where preemption may help is evaluated, as with the stock
+/// Preemption evaluates at least one tenth of the nodes where it may help, as with the stock
 /// `minCandidateNodesPercentage`.
 const CANDIDATE_FRACTION: usize = 10;
 
