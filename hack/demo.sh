@@ -102,7 +102,7 @@ Change, add or remove a file in $MANIFESTS and watch the pods follow. Ctrl-C tak
 END
 }
 
-# Misspells a field of the web page's manifest: its pod goes on, and the mistake is shown with its place and its cure.
+# Misspells a field of the web page's manifest. The pod keeps running, and the kubelet reports the mistake with its position and remedy.
 break_a_file() {
   say "misspelling a field in $MANIFESTS/web.yaml, as an edit might: image -> imag"
   sed -i 's/ image:/ imag:/' "$MANIFESTS/web.yaml"

@@ -5,7 +5,7 @@
 #   hack/lint-prose.sh show PATH   prints each line of a file or directory that has such a word
 #   hack/lint-prose.sh commits     checks commit subjects: `area: imperative summary`, at most 72 characters
 #
-# Text that is right all the same is listed in hack/lint-prose.allow. Code in backticks does not count.
+# hack/lint-prose.allow lists text that is correct although it has such a word. Code in backticks does not count.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

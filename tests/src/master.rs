@@ -212,8 +212,8 @@ impl Master {
         wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{path}: {seen}\n{}", self.log()));
     }
 
-    /// Waits for the default service account of a namespace. A pod is rejected if it would wait for it longer than
-    /// two seconds.
+    /// Waits for the default service account of a namespace. The API server rejects a pod if the account does not
+    /// appear within two seconds.
     pub async fn until_account(&self, namespace: &str) {
         self.until_found(&format!("/api/v1/namespaces/{namespace}/serviceaccounts/default")).await;
     }

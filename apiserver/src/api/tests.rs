@@ -247,7 +247,7 @@ async fn a_watch_from_a_revision() {
     store.delete("pods", "b", "z");
     let path = "/api/v1/pods?watch=1&resourceVersion=102&timeoutSeconds=1";
     assert_eq!(described(&events(&router, path, "").await), ["ADDED z", "MODIFIED y", "DELETED z"]);
-    // Through a selector, an object is added and deleted as it changes.
+    // A watch with a selector reports ADDED and DELETED when an object begins and ceases to match.
     let path =
         "/api/v1/pods?watch=1&resourceVersion=101&timeoutSeconds=1&fieldSelector=status.phase%3DPending";
     let seen = events(&router, path, "").await;

@@ -158,7 +158,7 @@ async fn definition_cannot_use_the_name_of_a_built_in_kind() {
         let there = registry.cache().get(DEFINITIONS, "", &name).unwrap();
         assert!(!crd::is_established(&there.decode()), "{name}");
         assert!(registry.rows().find("apps", "v7", plural).is_none(), "{name}");
-        // Not even one that claims the name in its status deletes built-in objects.
+        // Even a definition that claims the name in its status does not cause built-in objects to be deleted.
         let mut terminating = definition;
         terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         registry.replace(&row(&registry), &there, &terminating).await.unwrap();

@@ -343,8 +343,8 @@ async fn kind_that_preserves_unknown_fields_has_an_untyped_schema() {
     }
 }
 
-/// As kube-apiserver 1.21 publishes the same definition. kubectl 1.20 rejects valid objects, or fails to read the whole
-/// document, if a type is left where stock has none.
+/// The expected schemas are those that kube-apiserver 1.21 publishes for the same definition. If a schema had a type
+/// where the stock one has none, kubectl 1.20 would reject valid objects, or fail to read the whole document.
 #[tokio::test]
 async fn old_clients_can_read_and_use_every_custom_schema() {
     let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true, "required": ["spec"],
@@ -440,7 +440,7 @@ async fn connect_paths_are_in_both_openapi_documents() {
     }
 }
 
-/// Some that differ between API versions, or that only validation requires.
+/// Tests required fields that differ between API versions, or that only validation requires.
 #[tokio::test]
 async fn required_fields_are_those_of_the_served_version() {
     let document = get(&documents(), "/openapi/v2").await;

@@ -37,8 +37,8 @@ async fn until(watcher: &mut FileWatcher, expected: Event) {
     in_time(async { while !watcher.next().await.contains(&expected) {} }).await;
 }
 
-/// Writes a file, and checks that the watcher reports it, or that it asks to read again. Late events about a directory that was
-/// there before make it ask.
+/// Writes a file, and checks that the watcher reports it or requests to read again. It requests that after late events
+/// about a previous directory at this path.
 async fn written(watcher: &mut FileWatcher, watch_set: &WatchSet, path: &Path) {
     fs::write(path, "").unwrap();
     in_time(async {

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
-/// A controller manager waits this long for a sign of life of a node: twice the interval of lease renewals.
+/// Grace period of the controller manager without heartbeats of a node: twice the interval of lease renewals.
 pub const NODE_GRACE: &str = "--node-monitor-grace-period=20s";
 /// Time within which a node is lost, and its pods are evicted or replaced.
 pub const LOST_WITHIN: Duration = Duration::from_secs(90);

@@ -56,7 +56,8 @@ fn check(page: &str, sources: &BTreeMap<String, String>) -> Vec<String> {
         if !OFFICIAL.contains(official) {
             faults.push(format!("{line:?}: {official:?} is no result of the official suite"));
         }
-        // The suite decides: a test of our own that passes beside it was written from the implementation.
+        // If the official suite fails and our own test passes, our test may only repeat the implementation. The row
+        // must then give a reason.
         if *official == "fails" && *state == "passes" && !proof.contains("; the suite: ") {
             faults.push(format!("{line:?} fails in the official suite without a reason"));
         }

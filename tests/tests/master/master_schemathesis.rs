@@ -12,8 +12,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tests::{Chance, DEADLINE, Master, Python};
 
-/// What a run of seconds looks at: documents, and the resources in them: plain ones, one with parts, one with all of a pod.
+/// The documents that a short run tests.
 const SOME: &[&str] = &["api/v1", "apis/apps/v1", "apis/rbac.authorization.k8s.io/v1"];
+/// The resources that a short run tests: plain ones, one with subresources, and one with a pod template.
 const RESOURCES: &[&str] = &["configmaps", "services", "deployments", "roles"];
 /// Parts of objects that are connections or streams.
 const STREAMS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];

@@ -36,8 +36,8 @@ async fn names(master: &Master, kind: &str) -> BTreeSet<String> {
     list["items"].as_array().unwrap().iter().map(name).collect()
 }
 
-/// By kind, what `kubectl get --all-namespaces` shows of a stock server that nothing was done with; roles, bindings, flow
-/// control and APIServices have tests of their own beside the code.
+/// By kind, the output of `kubectl get --all-namespaces` on a new stock cluster. Roles, bindings, flow control and
+/// APIServices have separate unit tests.
 const FRESH: &[(&str, &[&str])] = &[
     ("namespaces", &["default", "kube-node-lease", "kube-public", "kube-system"]),
     (

@@ -83,8 +83,7 @@ proptest! {
         let object = |spec: Value| object(json!({"spec": spec}));
         let (new, old) = (object(value), object(before));
         let all = schema.check(&new, None);
-        // An unchanged object has no errors. Compared with another old object, there are at most the errors without
-        // one.
+        // An update that changes nothing has no errors. An update of another object has at most the errors of a create.
         prop_assert!(schema.check(&new, Some(&new)).is_empty());
         prop_assert!(schema.check(&new, Some(&old)).len() <= all.len());
     }

@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    /// Waits as after that many polls, and returns how long that took.
+    /// Waits as the manager does after this number of polls. Returns the duration of the wait.
     async fn wait(&mut self, pending: PendingRequest, polls: u32) -> Duration {
         self.manager.polls = polls;
         let begun = Instant::now();
@@ -144,7 +144,7 @@ async fn csr_approval_ends_the_wait_at_once() {
     let mut node = Node::of(url, token());
     let pending = node.pending().await;
     let name = pending.name.clone();
-    // Most requests are approved before the second look.
+    // Most requests are approved before the second poll.
     node.wait(pending, 0).await;
     assert!(server.watched().is_empty(), "the first wait needs no watch");
 
@@ -156,7 +156,7 @@ async fn csr_approval_ends_the_wait_at_once() {
     for part in [format!("fieldSelector=metadata.name%3D{name}"), "resourceVersion=7".to_owned()] {
         assert!(query.split('&').any(|given| given == part), "{part} is not in {query}");
     }
-    // The watch is the reason for the next look, which sees the approval.
+    // The watch triggers the next poll, which finds the approval.
     assert_eq!(node.pending().await.version, "8");
 }
 

@@ -174,13 +174,14 @@ async fn orphan(client: &Client, name: &str, app: &str, finalizers: &[&str]) {
     client.create(&Kind::POD, "shop", pod).await.unwrap();
 }
 
-/// Waits until the controller caches all Jobs before: it then creates the pod of a later one.
+/// Waits until the controller has cached all earlier Jobs: creates another Job, and waits for its pod.
 async fn until_jobs_are_cached(client: &Client) {
     job(client, "later", json!({})).await;
     pods(client, "Pending", 1).await;
 }
 
-/// Waits until the controller has checked all orphans before: it then releases a later one that no Job selects.
+/// Waits until the controller has checked all earlier orphans: creates another orphan that no Job selects, and waits
+/// until it is released.
 async fn until_orphans_are_checked(client: &Client) {
     orphan(client, "later", "none", &[JOB_TRACKING]).await;
     until_released(client, "later").await;

@@ -1,4 +1,5 @@
-//! While two roots are trusted, a thief of the replaced root's key can no longer change which roots a node trusts.
+//! While two roots are trusted, an attacker with the stolen key of the replaced root cannot change which roots a node
+//! trusts.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -44,7 +45,8 @@ async fn retiring_root_cannot_replace_the_cluster_info() {
     believes(&node, &[&new.root(), &old.root()]).await;
     node.kill();
 
-    // The thief answers at that address: with the old root alone, with the two roots swapped, with his own root.
+    // The attacker answers at that address: with the old root alone, with the two roots swapped, with a root of the
+    // attacker.
     let mut port = stage.leave().await;
     for (thief, root, retiring) in [
         (&old, old.root(), String::new()),
@@ -52,7 +54,7 @@ async fn retiring_root_cannot_replace_the_cluster_info() {
         (&old, evil.root(), old.root()),
         (&old.rotated(), String::new(), String::new()),
     ] {
-        // In the last case the thief has created a new root and a cross-signed certificate for it.
+        // In the last case the attacker has created a new root and a cross-signed certificate for it.
         let document = if root.is_empty() { None } else { document(&server, &root, &retiring) };
         let rules = Rules { document, ..Rules::default() };
         let stage = Stage::at(port, thief, rules, SignedDuration::ZERO).await;
@@ -62,7 +64,8 @@ async fn retiring_root_cannot_replace_the_cluster_info() {
         port = stage.leave().await;
     }
 
-    // He names servers that confirm his root: his own, and a node with a certificate of the remaining root.
+    // The attacker names servers that confirm the attacker's root: one of the attacker, and a node with a certificate
+    // of the remaining root.
     let cluster_info = |servers: &[&str]| {
         let mut cluster_info = document(servers[0], &evil.root(), &old.root()).unwrap();
         cluster_info["servers"] = json!(servers);

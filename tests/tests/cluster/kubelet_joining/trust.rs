@@ -39,7 +39,7 @@ async fn kubelet_sends_nothing_to_servers_with_a_wrong_ca() {
     };
     // Another cluster answers at the address of the join string.
     let other = Stage::new(&theirs, Rules::default()).await;
-    // A man in the middle passes on public data, but uses his own certificate.
+    // A man in the middle forwards public data, but has another certificate.
     let passed = Rules { document: Some(document(ours.root(), "https://127.0.0.1:1")), ..Rules::default() };
     let middleman = Stage::new(&theirs, passed).await;
     // A man in the middle adds his authority to the cluster's.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tests::manifest::sleeper;
 use tests::{Bed, DEADLINE, Machine, wait_until};
 
-/// Without an answer by then there will be none: everything happens in one kernel.
+/// Timeout of an answer. All machines share one kernel, so a later answer is not expected.
 const UNANSWERED_AFTER: Duration = Duration::from_millis(700);
 
 const PORT: u16 = 7;

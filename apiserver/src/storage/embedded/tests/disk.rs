@@ -103,7 +103,7 @@ impl Disk {
         self.open_with(Limits::default())
     }
 
-    /// With another log limit. Deferred writes wait for a commit, so that tests do not depend on time.
+    /// Opens the store with another log limit. Deferred writes wait for a commit, so that tests do not depend on time.
     pub(super) fn open_with(&self, limits: Limits) -> std::result::Result<Embedded, StoreError> {
         self.open_late_for(limits, Duration::MAX)
     }

@@ -50,7 +50,7 @@ fn a_complete_rollout_is_reported_once_and_not_timed() {
     assert_eq!(condition(&plan, "Progressing"), ("True".into(), "NewReplicaSetAvailable".into()));
     assert_eq!(condition(&plan, "Available"), ("True".into(), "MinimumReplicasAvailable".into()));
     assert_eq!(plan.requeue_after, None);
-    // Nothing changes then, and a pod that becomes unready later is no rollout.
+    // The next plan changes nothing, and a pod that becomes unready later does not start a rollout.
     let mut deployment = deployment(&[]);
     deployment.status = plan.status;
     assert_eq!(planned(&deployment, &[&new], &[]).status, deployment.status);

@@ -35,7 +35,7 @@ fn pods_of_a_stateful_set_change_in_order_and_claims_stay() {
 fn history(seed: u64) -> (Result<(), String>, Vec<String>) {
     let mut cluster = StatefulCluster::new(seed);
     if cluster.chance.once_in(4) {
-        // Without the current revision, the orphan is replaced. It makes predecessors unavailable.
+        // The orphan is replaced, because it lacks the current revision. Meanwhile predecessors may be unavailable.
         cluster.has_failing_pods = true;
         cluster.add_orphan("web-1");
     }

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::stage::{At, BRIDGE, Stage, UNANSWERED_AFTER, ensure, node, port, run};
 
-/// Without a notification for this time, none will come: everything happens in one kernel.
+/// Timeout of a notification. Everything happens in one kernel, so a later one is not expected.
 const SILENCE: Duration = Duration::from_millis(300);
 
 /// Checks the rules after each notification until there are no more. Returns the number of repairs.

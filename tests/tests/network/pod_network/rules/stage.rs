@@ -17,7 +17,7 @@ pub const BRIDGE: &str = "coracle-1a2b3c";
 /// The port on which each pod and the external machine answer with the client's address.
 pub const WHO: u16 = 80;
 
-/// Without an answer by then there will be none: everything happens in one kernel.
+/// Timeout of an answer. All hosts share one kernel, so a later answer is not expected.
 pub const UNANSWERED_AFTER: Duration = Duration::from_millis(700);
 
 /// A network namespace of the stage.
