@@ -36,7 +36,7 @@ impl Write<'_> {
         let mut wanted = DeleteOptions::read(&options, &self.options)?;
         let pod = self.get(name)?.decode();
         self.admit(Operation::Create, name, sent, &pod).await?;
-        // Not another pod that is created under the same name.
+        // The UID excludes another pod that is created under the same name.
         wanted.uid.get_or_insert_with(|| object_meta::text(&pod, "uid").to_owned());
         let is_pinned = wanted.revision.is_some();
         wanted.condition = Some(disruption_target(&seconds(self.now)));

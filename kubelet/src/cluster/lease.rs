@@ -71,7 +71,7 @@ pub(super) struct NodeLease {
     pub reporter: EventReporter,
 }
 
-/// What is kept between two renewals.
+/// State that is kept between renewals.
 #[derive(Debug, Default)]
 struct LeaseState {
     /// The `resourceVersion` that this kubelet wrote last. The next renewal replaces that version.

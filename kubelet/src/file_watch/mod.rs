@@ -182,7 +182,7 @@ impl Connection {
             // again.
             let id = match std::fs::metadata(&path) {
                 Ok(found) if found.is_dir() => (found.dev(), found.ino()),
-                // It went away after the caller resolved its path.
+                // The directory was replaced by a file after the caller resolved its path.
                 Ok(_) => {
                     must_read_again = true;
                     continue;
@@ -191,7 +191,7 @@ impl Connection {
                     must_read_again = true;
                     continue;
                 }
-                // It is not readable; its parent or the next read will show a change.
+                // The directory is not readable. Its parent or the next read will show a change.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
                 Err(error) => return Err(error.into()),
             };

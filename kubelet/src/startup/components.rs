@@ -52,7 +52,7 @@ impl Reporting {
     }
 }
 
-/// What the components are based on: the runtime and its network.
+/// The runtime and its network, on which the other components depend.
 pub(super) struct Platform {
     /// The runtime, which gives sandboxes their addresses.
     pub runtime: Arc<dyn Runtime>,
@@ -158,7 +158,8 @@ fn dependencies(options: &Options, reporting: &Reporting, engine: Engine) -> Dep
     }
 }
 
-/// The pods of the API server, and what it knows about the node.
+/// The channels between the cluster and the pods: snapshots of the API server, the desired state, and extended
+/// resources.
 struct ClusterPods {
     snapshots: mpsc::Sender<Arc<Snapshot>>,
     desired: watch::Receiver<Arc<Desired>>,

@@ -78,7 +78,7 @@ struct Requester {
     subject: String,
 }
 
-/// What one stored request counts for.
+/// How one stored request counts towards the limits.
 #[derive(Debug)]
 struct Counts {
     requester: Requester,

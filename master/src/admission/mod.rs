@@ -156,7 +156,8 @@ const PLUGINS: &[Plugin] = &[
     default("ValidatingAdmissionPolicy", |with| {
         Arc::new(policies::ValidatingAdmissionPolicy::new(with.registry.clone(), with.auth.clone()))
     }),
-    // The last plugin that may reject: the reservation made here is written.
+    // After all plugins that may reject the request, because this plugin writes its reservation into the status of the
+    // quota.
     default("ResourceQuota", |with| Arc::new(resource_quota::ResourceQuota::new(with.registry.clone()))),
     // After all plugins that may reject a Node: a reservation for a rejected Node would block its CIDR for a while.
     always("PodCidrAllocator", |with| {
@@ -165,7 +166,7 @@ const PLUGINS: &[Plugin] = &[
         let ranges = with.config.pod_ranges.clone();
         Arc::new(pod_cidrs::PodCidrAllocator::new(with.registry.clone(), ranges, services))
     }),
-    // After policies that may change the type of a Service or reject it, so that no address stays reserved in vain.
+    // After policies that may change the type of a Service or reject it, so that no address is reserved unnecessarily.
     always("ServiceIpAllocator", |with| {
         let ranges = with.config.service_ranges.clone();
         Arc::new(service_ips::ServiceIpAllocator::new(with.registry.clone(), ranges))

@@ -36,7 +36,7 @@ pub enum Decision {
     /// Report that the claims of an assumed pod could not be bound, after [`State::bind_failed`].
     ClaimsFailed {
         pod: Arc<Pod>,
-        /// What went wrong.
+        /// The error message.
         words: String,
     },
     /// Let extenders filter and score the nodes, then call [`State::extenders_answered`].

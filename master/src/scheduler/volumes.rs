@@ -53,7 +53,7 @@ pub struct Volume {
     terms: Option<Vec<NodeSelectorTerm>>,
     /// Zones and regions from the labels of the volume, by label key.
     zones: Vec<(String, Vec<String>)>,
-    /// The whole volume, while no claim has it.
+    /// The whole volume, while it is not bound to a claim.
     free: Option<Box<PersistentVolume>>,
 }
 

@@ -121,7 +121,7 @@ impl Checkpoint {
         let mut own = self.clone();
         own.pods.retain(|persisted| is_own(&persisted.pod));
         if own.pods.len() < self.pods.len() {
-            // That API server state was confirmed for the old name.
+            // The recorded state of the API server was confirmed for the old name.
             own.server_state = ServerState::default();
         }
         own

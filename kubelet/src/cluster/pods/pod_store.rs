@@ -194,7 +194,7 @@ impl PodStore {
                         assigned.references.clone_from(&line.references);
                     }
                 }
-                // A pod that reached a terminal phase before this node had it is not started.
+                // A pod that reached a terminal phase before this node knew of it is not started.
                 None if line.is_terminal() => {}
                 None => {
                     let persisted =

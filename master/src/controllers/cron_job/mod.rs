@@ -45,7 +45,7 @@ pub struct CronJobController {
     reported: Mutex<HashMap<Box<str>, Vec<CronJobEvent>>>,
 }
 
-/// A CronJob as the API server has it.
+/// A CronJob that was read from the API server, not from the cache.
 struct Live<'a> {
     namespace: &'a str,
     cron_job: &'a CronJob,

@@ -33,7 +33,7 @@ pub struct OwnJob<'a> {
     pub is_terminating: bool,
 }
 
-/// What the plan depends on.
+/// The input of the plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     pub cron_job: &'a CronJob,
@@ -42,7 +42,7 @@ pub struct Input<'a> {
     pub now: Timestamp,
 }
 
-/// What to do, in the order of the fields.
+/// The next step of a CronJob. The controller carries it out in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The status to write first, if it has changed. It keeps the times of Jobs that are then deleted.

@@ -53,7 +53,7 @@ pub struct DaemonSetController {
     backoff: Mutex<FailedPodBackoff>,
 }
 
-/// A DaemonSet as the API server has it.
+/// A DaemonSet that was read from the API server, not from the cache.
 struct Live<'a> {
     namespace: &'a str,
     set: &'a DaemonSet,

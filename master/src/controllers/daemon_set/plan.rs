@@ -14,7 +14,7 @@ use crate::objects::values::Rounding;
 /// Returns how long a failed pod on a node must wait until it is replaced. `None` if it need not wait.
 pub type Backoff<'a> = &'a (dyn Fn(&str) -> Option<Duration> + Sync);
 
-/// What the plan is computed from.
+/// The input of the plan.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     pub set: &'a DaemonSet,

@@ -40,7 +40,7 @@ pub struct DeploymentController {
     writes: OwnWrites,
 }
 
-/// A Deployment as the API server has it.
+/// A Deployment that was read from the API server, not from the cache.
 struct Live<'a> {
     namespace: &'a str,
     deployment: &'a Deployment,

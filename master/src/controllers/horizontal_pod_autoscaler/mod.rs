@@ -46,7 +46,7 @@ pub struct HorizontalPodAutoscalerController {
     states: AutoscalerStates,
 }
 
-/// An autoscaler as the API server has it.
+/// An autoscaler that was read from the API server, not from the cache.
 #[derive(Clone, Copy)]
 struct Live<'a> {
     key: &'a str,

@@ -22,7 +22,7 @@ use crate::objects::replica_set::whole_seconds;
 /// Maximum number of UIDs in the status, as in stock Kubernetes. It limits the size of the status.
 const MAX_UNCOUNTED: usize = 500;
 
-/// What the plan depends on.
+/// The input of the plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     pub job: &'a Job,
@@ -33,7 +33,7 @@ pub struct Input<'a> {
     pub now: Timestamp,
 }
 
-/// What to do, in the order of the fields.
+/// The next step of a Job. The controller carries it out in the order of the fields.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
     /// The status to write first, if it has changed.

@@ -14,7 +14,7 @@ use crate::controllers::workloads::pod_writes::BURST;
 use crate::controllers::workloads::replica::Replica;
 use crate::objects::Job;
 
-/// What to do about the pods of a Job.
+/// The next step for the pods of a Job.
 #[derive(Clone, Debug)]
 pub enum Step<'a> {
     Nothing,

@@ -59,7 +59,7 @@ pub struct PersistentVolumeController {
     binding: tokio::sync::Mutex<()>,
 }
 
-/// A claim or volume as the API server has it.
+/// A claim or volume that was read from the API server, not from the cache.
 struct Live<T> {
     object: T,
     json: Json,

@@ -4,7 +4,7 @@
 use super::{Notice, local_path};
 use crate::objects::volume::{PersistentVolume, PersistentVolumeClaim, StorageClass};
 
-/// What to do about a claim.
+/// The next step for a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClaimStep<'a> {
     /// Bind the claim and this volume. Writes that are already done are omitted.

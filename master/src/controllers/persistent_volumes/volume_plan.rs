@@ -4,7 +4,7 @@
 use super::{Notice, local_path};
 use crate::objects::volume::{PersistentVolume, PersistentVolumeClaim};
 
-/// What to do about a volume.
+/// The next step for a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeStep {
     Nothing,

@@ -67,7 +67,7 @@ pub struct ReplicaSetController {
     pods: PodControl,
 }
 
-/// A ReplicaSet as the API server has it.
+/// A ReplicaSet that was read from the API server, not from the cache.
 struct Live<'a> {
     namespace: &'a str,
     set: &'a ReplicaSet,

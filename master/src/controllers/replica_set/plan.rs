@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::controllers::workloads::pod_writes::{BURST, PodToDelete};
 use crate::controllers::workloads::replica::{Phase, Replica};
 
-/// What to do about the pods of a ReplicaSet.
+/// The next step for the pods of a ReplicaSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
     Nothing,

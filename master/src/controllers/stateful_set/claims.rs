@@ -7,7 +7,7 @@ use client::Kind;
 
 use crate::objects::{OwnerReference, StatefulSet};
 
-/// A claim, as the cache has it.
+/// A cached claim.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     pub owners: &'a [OwnerReference],

@@ -47,7 +47,7 @@ pub struct StatefulSetController {
     revisions: Revisions,
 }
 
-/// A StatefulSet as the API server has it.
+/// A StatefulSet that was read from the API server, not from the cache.
 struct Live<'a> {
     namespace: &'a str,
     set: &'a StatefulSet,

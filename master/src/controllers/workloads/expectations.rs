@@ -22,7 +22,7 @@ pub enum Expected {
     Changed { uid: Box<str>, resource_version: Box<str> },
 }
 
-/// An object as a cache or the API server has it.
+/// An observed object, from a cache or from the API server.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     pub uid: &'a str,

@@ -31,7 +31,7 @@ pub struct PodControl {
     only_active: bool,
 }
 
-/// An object that owns pods, as the API server has it.
+/// An object that owns pods. It was read from the API server, not from the cache.
 #[derive(Clone, Copy, Debug)]
 pub struct PodOwner<'a> {
     pub namespace: &'a str,
