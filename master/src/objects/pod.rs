@@ -123,15 +123,15 @@ pub struct WeightedPodAffinityTerm {
 pub struct PodAffinityTerm {
     /// Selects pods. `None` selects no pods.
     pub label_selector: Option<LabelSelector>,
-    /// Labels whose values must be those of the pod itself.
+    /// Keys of labels. Matching pods must have the same values of these labels as the pod itself.
     pub match_label_keys: List<Box<str>>,
-    /// Labels whose values must not be those of the pod itself.
+    /// Keys of labels. Matching pods must not have the same values of these labels as the pod itself.
     pub mismatch_label_keys: List<Box<str>>,
     /// Selects namespaces.
     pub namespace_selector: Option<LabelSelector>,
     /// Namespaces of the pods. If there are none and no selector, the pod's own namespace is used.
     pub namespaces: List<Box<str>>,
-    /// Node label whose values are the topology values.
+    /// The node label that defines the topology. Nodes with the same value are in the same topology domain.
     pub topology_key: Box<str>,
 }
 
@@ -140,15 +140,15 @@ pub struct PodAffinityTerm {
 pub struct TopologySpreadConstraint {
     /// Maximum difference of the counts.
     pub max_skew: Option<i64>,
-    /// Minimum number of topology values. With fewer values, the smallest count is taken as 0.
+    /// Minimum number of topology domains. With fewer domains, the smallest count is taken as 0.
     pub min_domains: Option<i64>,
-    /// Node label whose values are the topology values.
+    /// The node label that defines the topology. Nodes with the same value are in the same topology domain.
     pub topology_key: Box<str>,
     /// What the scheduler does if the constraint is violated: `DoNotSchedule` or `ScheduleAnyway`.
     pub when_unsatisfiable: Box<str>,
     /// Selects pods. `None` selects no pods.
     pub label_selector: Option<LabelSelector>,
-    /// Labels whose values must be those of the pod itself.
+    /// Keys of labels. Matching pods must have the same values of these labels as the pod itself.
     pub match_label_keys: List<Box<str>>,
     /// How the node affinity of the pod is handled: `Honor` or `Ignore`.
     pub node_affinity_policy: Box<str>,

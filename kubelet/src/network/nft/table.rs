@@ -219,10 +219,10 @@ impl<'a> Table<'a> {
         self.rules.push((chain, comment, expressions));
     }
 
-    /// Protects the loopback addresses of the host. The kubelet sets `route_localnet`, so that replies to `localhost`
-    /// can return over the bridge. These rules drop all other packets from pods to loopback addresses. The chain before
-    /// DNAT drops the first packet of a connection, and the input chain drops the others. Forwarded packets pass only
-    /// the chain before DNAT, once per connection.
+    /// Protects the loopback addresses of the host. `route_localnet` lets replies to `localhost` return over the
+    /// bridge. These rules drop all other packets of pods to loopback addresses: before DNAT the first packet of a
+    /// connection, and at input the rest. Forwarded packets pass only the first of these chains, and only once per
+    /// connection.
     fn guard(&mut self) {
         // In IPv6 the kernel always drops such packets.
         let (loopback, bits) = Family::V4.loopback();
