@@ -366,8 +366,8 @@ impl Api {
         Ok(response)
     }
 
-    /// The error for a write to a read-only server: NotFound, or Forbidden with a message that names the owner of the
-    /// object.
+    /// The error for a write to a read-only server: MethodNotAllowed for a collection, NotFound for a missing object,
+    /// otherwise Forbidden with a message that names the owner of the object.
     fn refuse_write(&self, method: &Method, resource: &Resource, objects: &Objects) -> Status {
         let qualified = resource.qualified().to_string();
         let Some(name) = &objects.name else {
