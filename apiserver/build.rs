@@ -25,7 +25,7 @@ use kubernetes_version::{MAJOR, MINOR};
 const VERSION: &str = "v1_37";
 /// Inputs of the OpenAPI documents other than the descriptions. A change to one of these files changes the hashes
 /// of the documents.
-const MAKERS: [&str; 2] = ["src/openapi", "../api/src/schema/all.txt"];
+const GENERATOR_SOURCES: [&str; 2] = ["src/openapi", "../api/src/schema/all.txt"];
 
 /// The lines of each section. A line is a type with its description, or an indented field with its description,
 /// escaped as in the sources.
@@ -36,8 +36,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=../api/src/kubernetes_version.rs");
     println!("cargo::rerun-if-changed={}", sources.display());
-    for maker in MAKERS {
-        println!("cargo::rerun-if-changed={maker}");
+    for source in GENERATOR_SOURCES {
+        println!("cargo::rerun-if-changed={source}");
     }
     built();
     let mut rooms = Rooms::new();
@@ -112,8 +112,8 @@ fn write(rooms: &Rooms) -> Result<(), Box<dyn Error>> {
     index.push(']');
     let mut hash = Fnv::default();
     hash.add(&all);
-    for maker in MAKERS {
-        for file in files(Path::new(maker))? {
+    for source in GENERATOR_SOURCES {
+        for file in files(Path::new(source))? {
             hash.add(&fs::read(file)?);
         }
     }

@@ -238,7 +238,7 @@ impl Watch {
             Before::Nothing => None,
             Before::Object(object) => Some(object).filter(|object| seen(object)),
             // Name and namespace never change, so such selectors need no previous object.
-            Before::Forgotten if labels.is_empty() && fields.are_of_the_name() => {
+            Before::Forgotten if labels.is_empty() && fields.select_by_name_only() => {
                 Some(&change.object).filter(|_| is_seen)
             }
             Before::Forgotten => {

@@ -34,7 +34,7 @@ pub use self::remote::{run_controllers, run_scheduler};
 use self::signals::Signals;
 use crate::admission::{self, AdmissionConfig};
 use crate::api::{self, Served};
-use crate::backup::{self, Door};
+use crate::backup::{self, BackupSocket};
 use crate::bootstrap::{self, ClusterInfo};
 use crate::component_status::ComponentStatuses;
 use crate::controllers::{self, Authority, Client, ControllerContext, Webhook};
@@ -84,7 +84,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (reloads, reload_requests) = backup::reloading();
     let mut components = Components::new(std::mem::take(&mut served.tasks));
     components.spawn("signals", signals.forward(stop));
-    let _door = open_door(&mut components, &options.data_dir, store.clone(), reloads, stopped.clone());
+    let _backup_socket =
+        open_backup_socket(&mut components, &options.data_dir, store.clone(), reloads, stopped.clone());
     // Several masters may advertise one address, so the id of the data directory is part of the identity.
     let identity = controllers::master_identity(advertised, &data_dir.id());
     let address = options.address;
@@ -390,18 +391,18 @@ async fn keeps(store: Arc<dyn Store>) -> Result<(), String> {
 }
 
 /// Opens the backup socket. The master also runs without it.
-fn open_door(
+fn open_backup_socket(
     components: &mut Components,
     data_dir: &Path,
     store: Arc<dyn Store>,
     reloading: Router,
     stopped: watch::Receiver<bool>,
-) -> Option<Door> {
-    match Door::open(data_dir) {
-        Ok((door, listener)) => {
+) -> Option<BackupSocket> {
+    match BackupSocket::open(data_dir) {
+        Ok((socket, listener)) => {
             let router = backup::router(store, data_dir).merge(reloading);
             components.spawn("backup socket", apiserver::serve(listener, router, stopped));
-            Some(door)
+            Some(socket)
         }
         Err(error) => {
             let directory = data_dir.display();

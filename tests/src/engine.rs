@@ -196,16 +196,16 @@ impl Engine {
     pub async fn sweep(&self) {
         for container in self.list(NODE_LABEL).await.unwrap() {
             let node = &container.labels[NODE_LABEL];
-            if is_of_no_test(node) {
+            if is_orphaned(node) {
                 self.remove_all(node).await;
             }
         }
-        network::sweep(is_of_no_test);
+        network::sweep(is_orphaned);
     }
 }
 
 /// Whether the node belongs to a test process that has ended.
-fn is_of_no_test(node: &str) -> bool {
+fn is_orphaned(node: &str) -> bool {
     let pid = node.strip_prefix("test-").and_then(|rest| rest.split('-').next());
     pid.is_some_and(|pid| !std::path::Path::new("/proc").join(pid).exists())
 }

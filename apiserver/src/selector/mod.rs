@@ -218,7 +218,7 @@ impl FieldSelector {
     }
 
     /// True if the selector uses only name and namespace, which never change.
-    pub fn are_of_the_name(&self) -> bool {
+    pub fn select_by_name_only(&self) -> bool {
         self.0
             .iter()
             .all(|requirement| matches!(requirement.path.as_str(), "metadata.name" | "metadata.namespace"))

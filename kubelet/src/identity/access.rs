@@ -86,10 +86,10 @@ impl ClusterAccess {
     pub fn updated_by(&self, info: &ClusterInfo) -> Result<Option<Self>, String> {
         let authorities = info.authorities()?;
         let known = certificate::certificates(&self.authority)?;
-        let mut believed = authorities.now.iter().chain(&authorities.retiring);
+        let mut trusted = authorities.now.iter().chain(&authorities.retiring);
         let is_same =
             known.iter().all(|one| authorities.now.contains(one) || authorities.retiring.contains(one))
-                && believed.all(|one| known.contains(one));
+                && trusted.all(|one| known.contains(one));
         let retiring = info.retiring()?;
         let is_same = is_same && retiring == self.retiring;
         if is_same && info.servers.iter().all(|server| self.servers.contains(server)) {
@@ -100,7 +100,7 @@ impl ClusterAccess {
         servers.truncate(MAX_SERVERS);
         let mut updated = Self { servers, ..self.clone() };
         if !is_same {
-            updated.authority = info.believed();
+            updated.authority = info.trusted();
             updated.retiring = retiring;
             let now = updated.hashes();
             let gone = self.hashes().into_iter().filter(|hash| !now.contains(hash));

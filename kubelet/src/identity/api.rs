@@ -54,7 +54,7 @@ impl Api {
         let config = tls::config(trust, shown)
             .map_err(|error| ApiError::invalid("TLS", format!("cannot be configured: {error}")))?;
         let limits = match trust {
-            Trust::Anybody => Limits { max_response_bytes: MAX_UNTRUSTED_BYTES, ..LIMITS },
+            Trust::Any => Limits { max_response_bytes: MAX_UNTRUSTED_BYTES, ..LIMITS },
             Trust::Authorities(_) | Trust::Masters(_) => LIMITS,
         };
         let transport = transport::http(config, IDLE_CONNECTIONS)

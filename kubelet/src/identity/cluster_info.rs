@@ -107,7 +107,7 @@ impl ClusterInfo {
     }
 
     /// All CAs to trust, active and retiring, in PEM. The cluster info must be authenticated.
-    pub fn believed(&self) -> Vec<u8> {
+    pub fn trusted(&self) -> Vec<u8> {
         let apart = if self.authority.ends_with('\n') { "" } else { "\n" };
         [self.authority.as_str(), apart, &self.retiring].concat().into_bytes()
     }

@@ -53,7 +53,7 @@ pub async fn refetch(servers: &[String], authority: &[u8]) -> Result<ClusterInfo
     match fetch(servers, &Trust::Authorities(authorities)).await {
         Err(error @ ApiError::ClockSkew { .. }) => {
             // Only the time of this unauthenticated answer is used, as a hint.
-            let hint = fetch(servers, &Trust::Anybody).await.ok().and_then(|info| info.server_time);
+            let hint = fetch(servers, &Trust::Any).await.ok().and_then(|info| info.server_time);
             Err(error.with_clock(hint))
         }
         other => other,
@@ -76,11 +76,11 @@ pub async fn confirm(
     let invalid = |why| ApiError::invalid("the cluster info", why);
     let wanted = info.authorities().map_err(invalid)?;
     let active_authorities = known.active_authorities().map_err(invalid)?;
-    let believed = certificate::certificates(&known.authority).map_err(invalid)?;
+    let trusted = certificate::certificates(&known.authority).map_err(invalid)?;
     let others = info.servers.iter().filter(|server| !servers_tried.contains(server));
     let all: Vec<String> = servers_tried.iter().chain(others).cloned().collect();
     let brings_authorities =
-        wanted.now.iter().chain(&wanted.retiring).any(|authority| !believed.contains(authority));
+        wanted.now.iter().chain(&wanted.retiring).any(|authority| !trusted.contains(authority));
     let mut confirmations = Vec::new();
     if active_authorities != wanted.now {
         confirmations.push(("the new CAs", wanted.now.clone(), all.clone()));
@@ -125,7 +125,7 @@ async fn discover_at(server: &str, pin: Option<&str>) -> Result<Found, ApiError>
         })
     };
     // This answer is unauthenticated. Only CAs that match the pin are used, and the time as a hint.
-    let hint = fetch(&servers, &Trust::Anybody).await?;
+    let hint = fetch(&servers, &Trust::Any).await?;
     let pinned = authorities(&hint)?;
     let info = match fetch(&servers, &Trust::Masters(pinned.clone())).await {
         Ok(info) => info,
@@ -134,7 +134,7 @@ async fn discover_at(server: &str, pin: Option<&str>) -> Result<Found, ApiError>
         }
     };
     authorities(&info)?;
-    let (authority, retiring) = (info.believed(), info.retiring().map_err(invalid)?);
+    let (authority, retiring) = (info.trusted(), info.retiring().map_err(invalid)?);
     let known = ClusterAccess {
         servers: info.servers,
         authority,

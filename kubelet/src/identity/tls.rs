@@ -15,7 +15,7 @@ use super::master_verifier::MasterVerifier;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// Any server. Only for public data that is verified in another way.
-    Anybody,
+    Any,
     /// Servers with a certificate from one of these CAs.
     Authorities(Vec<CertificateDer<'static>>),
     /// Masters with a certificate from one of these CAs. Other machines of the cluster have such certificates too, but
@@ -32,9 +32,7 @@ pub fn config(trust: &Trust, shown: Option<Arc<CertifiedKey>>) -> Result<ClientC
     let builder =
         ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
     let builder = match trust {
-        Trust::Anybody => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
-        }
+        Trust::Any => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider))),
         Trust::Authorities(authorities) => builder.with_root_certificates(roots(authorities)?),
         Trust::Masters(authorities) => {
             let roots = Arc::new(roots(authorities)?);

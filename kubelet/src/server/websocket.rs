@@ -40,7 +40,7 @@ const UNREAD_BYTES: usize = 64 * 1024;
 /// How often a client is pinged while its input is not being read.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// How long to wait for the client's close frame.
-const LINGER: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Negotiates a subprotocol.
 ///
@@ -224,7 +224,7 @@ async fn send(sink: &mut (impl Sink<Message> + Unpin), message: Message, idle: D
 pub async fn drain(messages: impl Stream<Item = Result<Message, axum::Error>>) {
     let mut messages = pin!(messages);
     let read = async { while let Some(Ok(_)) = messages.next().await {} };
-    let _ = tokio::time::timeout(LINGER, read).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, read).await;
 }
 
 /// The payloads of a client's messages until it closes the connection. Pings and pongs do not count as activity.

@@ -100,7 +100,7 @@ fn apply(pod: &mut Json, class: Option<&PriorityClass>) -> Result<(), String> {
 }
 
 /// Whether a pod initializer adds a priority class to a pod without one.
-fn names_class(attempt: &AdmissionRequest<'_>) -> bool {
+fn adds_priority_class(attempt: &AdmissionRequest<'_>) -> bool {
     let has_class = |pod: &Json| !objects::read::<Spec<PodSpec>>(pod).spec.priority_class_name.is_empty();
     fills_in(attempt) && attempt.old.is_some_and(|old| !has_class(old)) && has_class(&attempt.object)
 }
@@ -132,7 +132,7 @@ impl Admission for Priority {
             }
         }
         if !is_new_pod(attempt) {
-            if !names_class(attempt) {
+            if !adds_priority_class(attempt) {
                 return Ok(());
             }
             // The pod has the values of pods without a class.

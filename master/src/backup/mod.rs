@@ -6,9 +6,9 @@
 //!
 //! The same socket makes a running master reload the certificates in its data directory.
 
-mod door;
 mod fetch;
 mod restore;
+mod socket;
 
 #[cfg(test)]
 mod tests;
@@ -23,9 +23,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::fetch::send_request;
 
-pub use self::door::{Door, router};
 pub use self::fetch::fetch;
 pub use self::restore::restore;
+pub use self::socket::{BackupSocket, router};
 
 /// Name of the socket in the data directory. It exists while the master is running.
 pub const SOCKET: &str = "master.sock";

@@ -10,7 +10,7 @@ use apiserver::storage::{Embedded, Expected, Limits, Memory, Outcome, Store, Tra
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::{Door, fetch, restore, router};
+use super::{BackupSocket, fetch, restore, router};
 use crate::data_dir::DataDir;
 
 async fn put(store: &dyn Store, key: &str, value: &'static str) -> u64 {
@@ -44,10 +44,12 @@ async fn a_data_directory_with_a_path_too_long_for_the_socket_is_an_error() {
     let (fits, long) = (of_length(95), of_length(96));
     fs::create_dir(&fits).unwrap();
     fs::create_dir(&long).unwrap();
-    drop(Door::open(&fits).unwrap());
+    drop(BackupSocket::open(&fits).unwrap());
     let file = folder.path().join("backup");
-    let text =
-        [Door::open(&long).unwrap_err().to_string(), fetch(&long, &file).await.unwrap_err().to_string()];
+    let text = [
+        BackupSocket::open(&long).unwrap_err().to_string(),
+        fetch(&long, &file).await.unwrap_err().to_string(),
+    ];
     for text in text {
         assert!(text.contains("/master.sock has 108 bytes") && text.contains("--data-dir"), "{text}");
     }
@@ -62,7 +64,7 @@ async fn backup_is_read_through_the_unix_socket() {
     fs::create_dir(&directory).unwrap();
     let store = Arc::new(Memory::default());
     put(&*store, "/registry/a", "one").await;
-    let (door, listener) = Door::open(&directory).unwrap();
+    let (socket, listener) = BackupSocket::open(&directory).unwrap();
     let mode = fs::metadata(directory.join("master.sock")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let (stop, stopped) = watch::channel(false);
@@ -76,7 +78,7 @@ async fn backup_is_read_through_the_unix_socket() {
     assert!(elsewhere.to_string().contains("/nowhere/at/all"), "{elsewhere}");
     stop.send_replace(true);
     serving.await.unwrap();
-    drop(door);
+    drop(socket);
     let mut left: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();

@@ -14,7 +14,7 @@ use http::{StatusCode, header};
 use apiserver::Status;
 
 /// Timeout of a check. Clients that probe the health usually wait a few seconds.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The result of a check, as a future.
 type Look = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
@@ -68,8 +68,8 @@ impl Check {
     }
 
     async fn look(&self) -> Result<(), String> {
-        let looked = tokio::time::timeout(LOOK_TIMEOUT, (self.look)()).await;
-        looked.unwrap_or_else(|_| Err(format!("no answer within {} s", LOOK_TIMEOUT.as_secs())))
+        let looked = tokio::time::timeout(CHECK_TIMEOUT, (self.look)()).await;
+        looked.unwrap_or_else(|_| Err(format!("no answer within {} s", CHECK_TIMEOUT.as_secs())))
     }
 }
 
@@ -271,7 +271,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn store_health_check_times_out() {
         let slow = Checks::new().ready_when("etcd", || async {
-            tokio::time::timeout(LOOK_TIMEOUT / 2, std::future::pending::<()>()).await.unwrap_err();
+            tokio::time::timeout(CHECK_TIMEOUT / 2, std::future::pending::<()>()).await.unwrap_err();
             Ok(())
         });
         assert_eq!(

@@ -125,7 +125,7 @@ fn retiring_ca_is_not_accepted_as_issuer() {
     assert!(none.contains("no CA that is not retiring"), "{none}");
     // If the server is not a master, the pinned root is the only trusted CA.
     let info = document(&["https://a:1"], &(new.pem() + &old.pem()), Some(&old.pem()));
-    let alone = info.with_authorities(pem(&[new.certificate.der().clone()]), String::new()).believed();
+    let alone = info.with_authorities(pem(&[new.certificate.der().clone()]), String::new()).trusted();
     assert_eq!(certificates(&alone).unwrap(), [new.certificate.der().clone()]);
 }
 

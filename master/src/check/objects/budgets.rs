@@ -24,8 +24,8 @@ pub fn findings(world: &World) -> Vec<Finding> {
                     .is_some_and(|selector| selector.matches(&pod.metadata.labels))
         };
         let held: Vec<&Pod> = running.iter().filter(is_held).copied().collect();
-        let nobodys = held.iter().filter(|pod| pod.metadata.controller().is_none()).count();
-        let why = blocks(budget, nobodys)?;
+        let uncontrolled = held.iter().filter(|pod| pod.metadata.controller().is_none()).count();
+        let why = blocks(budget, uncontrolled)?;
         let leaving = held.iter().map(|pod| &*pod.spec.node_name).filter(|node| cordoned.contains(node));
         Some(finding(budget, &leaving.collect::<Vec<_>>(), why))
     };
@@ -63,9 +63,9 @@ fn finding(budget: &PodDisruptionBudget, leaving: &[&str], Why { cause, remedy, 
     .because(cause)
 }
 
-/// The reason why the budget allows no eviction, or `None` if it allows one. `nobodys` is the number of its pods
+/// The reason why the budget allows no eviction, or `None` if it allows one. `uncontrolled` is the number of its pods
 /// without a controller.
-fn blocks(budget: &PodDisruptionBudget, nobodys: usize) -> Option<Why> {
+fn blocks(budget: &PodDisruptionBudget, uncontrolled: usize) -> Option<Why> {
     let status = &budget.status;
     let (expected, healthy, wanted) = (status.expected_pods, status.current_healthy, status.desired_healthy);
     if never(budget) {
@@ -89,10 +89,14 @@ fn blocks(budget: &PodDisruptionBudget, nobodys: usize) -> Option<Why> {
         let is_number = matches!(budget.spec.min_available, Some(IntOrString::Int(_)));
         let cause = format!(
             "{} without a controller (such as a ReplicaSet), and maxUnavailable and percentages only count pods with one",
-            if nobodys == 1 { "1 of its pods is".to_owned() } else { format!("{nobodys} of its pods are") }
+            if uncontrolled == 1 {
+                "1 of its pods is".to_owned()
+            } else {
+                format!("{uncontrolled} of its pods are")
+            }
         );
         let remedy = "set minAvailable to a number below the number of pods";
-        return (nobodys > 0 && !is_number).then_some(Why { cause, remedy, stays: true });
+        return (uncontrolled > 0 && !is_number).then_some(Why { cause, remedy, stays: true });
     }
     Some(if expected < wanted {
         let cause = format!("{wanted} pods must be healthy, and there are {expected}");
@@ -102,7 +106,7 @@ fn blocks(budget: &PodDisruptionBudget, nobodys: usize) -> Option<Why> {
         Why { cause, remedy: "fix the pods that are not ready", stays: false }
     } else {
         let cause = format!("{wanted} of {expected} pods must be healthy");
-        let remedy = match nobodys {
+        let remedy = match uncontrolled {
             0 => "run one more pod, or allow one disruption (maxUnavailable: 1)",
             _ => "run one more pod, or set minAvailable below the number of pods",
         };

@@ -31,11 +31,11 @@ const COPY: &str = "backup.copy";
 
 /// The socket. It is removed on drop.
 #[derive(Debug)]
-pub struct Door {
+pub struct BackupSocket {
     path: PathBuf,
 }
 
-impl Door {
+impl BackupSocket {
     /// Listens in a directory, and replaces a stale socket.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for BackupSocket {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
