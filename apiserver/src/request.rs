@@ -263,7 +263,7 @@ pub(crate) fn timeout(uri: &Uri) -> Result<Option<Duration>, Status> {
 }
 
 /// The comma-separated values of a header.
-pub(crate) fn header_values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+pub fn header_values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim)
 }

@@ -3,9 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tempfile::TempDir;
 
 use crate::installed;
-use tempfile::TempDir;
 
 /// Configuration of `openssl ca`; subject, names and key usage come from the request.
 const CONFIG: &str = "[ca]\ndefault_ca = x\n[x]\ndatabase = index.txt\nserial = serial\nnew_certs_dir = .\ndefault_md = sha256\n\
@@ -29,6 +34,20 @@ pub struct Pair {
     /// The certificate, followed by the CA certificate.
     pub certificate: String,
     pub key: String,
+}
+
+impl Pair {
+    /// TLS settings of a server with this certificate that asks clients for none.
+    pub fn server_config(&self) -> ServerConfig {
+        let chain = CertificateDer::pem_slice_iter(self.certificate.as_bytes()).map(Result::unwrap);
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
+        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain.collect(), key)
+            .unwrap()
+    }
 }
 
 impl Signer {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use apiserver::shares::Share;
 use apiserver::tasks;
 use apiserver::tls::{keep_alive, upgraded};
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::response::Response;
 use http::{Request, StatusCode};
 use hyper::client::conn::http1;
@@ -27,6 +27,7 @@ use super::forward::{Backend, BackendKind, ProxyError, ProxyRequest, backend_req
 use super::headers;
 use super::progress::{Progress, TrackedBody, TrackedStream};
 use super::relay::relay;
+use super::tunnel;
 use super::verify;
 
 /// Timeout for the TCP connection and the TLS handshake.
@@ -100,8 +101,14 @@ impl Dialer {
                 "the backend switched protocols without being asked".to_owned(),
             ));
         }
-        tasks::supervise("relay", spawn_relay(client, hyper::upgrade::on(&mut answer), socket, share));
-        client_response(answer.map(|_| Body::empty()), &parts, proxied_request, backend, None)
+        let node = hyper::upgrade::on(&mut answer);
+        let tunnel = proxied_request.tunnel.as_ref();
+        let response = match tunnel {
+            Some(tunnel) => tunnel.response(answer.headers()),
+            None => client_response(answer.map(|_| Body::empty()), &parts, proxied_request, backend, None),
+        }?;
+        tasks::supervise("relay", spawn_relay(client, node, tunnel.is_some(), socket, share));
+        Ok(response)
     }
 
     /// Connects to the backend. Also returns a duplicate of the socket, to check its state.
@@ -131,13 +138,20 @@ impl Dialer {
     }
 }
 
-/// Relays both directions until both have ended, one fails, or the client is gone.
-async fn spawn_relay(client: OnUpgrade, node: OnUpgrade, node_socket: OwnedFd, share: Share) {
+/// Relays both directions until both have ended, one fails, or the client is gone. In a tunnel the client sends and gets
+/// messages of a WebSocket.
+async fn spawn_relay(
+    client: OnUpgrade,
+    node: OnUpgrade,
+    is_tunnel: bool,
+    node_socket: OwnedFd,
+    share: Share,
+) {
     let (client, node) = match tokio::try_join!(client, node) {
         Ok(both) => both,
         Err(error) => return tracing::debug!(%error, "the upgrade failed"),
     };
-    match relay_upgraded(client, node, &node_socket, CLIENT_CHECK_INTERVAL).await {
+    match relay_upgraded(client, node, is_tunnel, &node_socket, CLIENT_CHECK_INTERVAL).await {
         Ok(()) => {}
         Err(error) => tracing::debug!(%error, "the upgraded connection failed"),
     }
@@ -147,14 +161,24 @@ async fn spawn_relay(client: OnUpgrade, node: OnUpgrade, node_socket: OwnedFd, s
 async fn relay_upgraded(
     client: Upgraded,
     node: Upgraded,
+    is_tunnel: bool,
     node_socket: &OwnedFd,
     look: Duration,
 ) -> io::Result<()> {
     let upgraded = upgraded(client)?;
     let progress = Arc::new(Progress::default());
-    let client = TrackedStream::new(upgraded.stream, progress.clone());
+    let (client, before) = (TrackedStream::new(upgraded.stream, progress.clone()), upgraded.before);
+    let relayed = async {
+        let (node, is_closed) = (TokioIo::new(node), || is_read_closed(node_socket));
+        if is_tunnel {
+            let client = tunnel::bytes(client, before).await;
+            relay(client, Bytes::new(), node, is_closed).await
+        } else {
+            relay(client, before, node, is_closed).await
+        }
+    };
     tokio::select! {
-        relayed = relay(client, upgraded.before, TokioIo::new(node), || is_read_closed(node_socket)) => relayed,
+        relayed = relayed => relayed,
         () = progress.client_closed(&upgraded.socket, look) => Err(io::Error::other("the client is gone")),
         () = upgraded.revocation.revoked() => Err(io::Error::other("the client certificate is no longer trusted")),
     }

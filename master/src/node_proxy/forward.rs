@@ -16,6 +16,7 @@ use super::backend_address::BackendAddress;
 use super::headers::{self, Side};
 use super::html::{self, Links};
 use super::redirect;
+use super::tunnel::Tunnel;
 use super::verify::Trust;
 
 /// Maximum size of an error response that is read, in bytes, as in the stock API server.
@@ -67,6 +68,8 @@ pub struct ProxyRequest {
     pub target: String,
     /// Path of the proxy that corresponds to `/` of the backend. `None` if links and redirects are not rewritten.
     pub prefix: Option<String>,
+    /// The client's WebSocket, if the request was one for a tunnel.
+    pub tunnel: Option<Tunnel>,
 }
 
 /// The reason why a request was not forwarded.

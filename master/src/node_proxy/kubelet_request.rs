@@ -119,10 +119,11 @@ pub fn below(uri: &Uri, parts: usize, is_read: bool) -> Result<ProxyRequest, Str
     let end = path.match_indices('/').nth(parts).map_or(path.len(), |(at, _)| at);
     let (prefix, rest) = path.split_at(end);
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let proxied = |target| ProxyRequest { target, prefix: Some(prefix.to_owned()), tunnel: None };
     match rest {
         "" if is_read => Err(format!("{prefix}/{query}")),
-        "" => Ok(ProxyRequest { target: format!("/{query}"), prefix: Some(prefix.to_owned()) }),
-        rest => Ok(ProxyRequest { target: format!("{rest}{query}"), prefix: Some(prefix.to_owned()) }),
+        "" => Ok(proxied(format!("/{query}"))),
+        rest => Ok(proxied(format!("{rest}{query}"))),
     }
 }
 

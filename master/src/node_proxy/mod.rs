@@ -2,8 +2,8 @@
 //! the `proxy` subresources.
 //!
 //! `kubelet_request` translates a request, and `backend_address` and `workload` find its backend. `dialer`
-//! connects, and `verify` checks that the certificate belongs to the node. `forward`, `headers`, `redirect`, `html`
-//! and `relay` forward the request until it ends. `progress` notices when the client is gone.
+//! connects, and `verify` checks that the certificate belongs to the node. `forward`, `headers`, `redirect`, `html`,
+//! `tunnel` and `relay` forward the request until it ends. `progress` notices when the client is gone.
 //!
 //! `apiserver::shares` limits the concurrent requests per user. The only state between requests is the client
 //! certificate of the master (`backend_tls`).
@@ -18,6 +18,7 @@ mod kubelet_request;
 mod progress;
 mod redirect;
 mod relay;
+mod tunnel;
 mod verify;
 mod workload;
 
@@ -40,6 +41,7 @@ pub use self::backend_tls::BackendTls;
 use self::dialer::Dialer;
 use self::forward::{Backend, BackendKind, ProxyError, ProxyRequest};
 use self::kubelet_request::PodSubresource;
+use self::tunnel::Tunnel;
 use self::verify::Trust;
 use self::workload::ProxyTarget;
 use crate::objects::pod::PodSpec;
@@ -108,7 +110,7 @@ impl NodeProxy {
         &self,
         subresource: PodSubresource,
         (namespace, name): (String, String),
-        request: Request<Body>,
+        mut request: Request<Body>,
     ) -> Result<Response, Status> {
         let pod = self.pod(&namespace, &name)?;
         let query = request.uri().query().unwrap_or_default();
@@ -122,7 +124,11 @@ impl NodeProxy {
             .ok_or_else(|| Status::bad_request(format!("pod {name} does not have a host assigned")))?;
         let target = kubelet_request::target(subresource, &namespace, &name, container.as_deref(), query);
         let backend = self.node_backend(&node, Trust::Node)?;
-        let proxied_request = ProxyRequest { target, prefix: None };
+        let tunnel = match subresource {
+            PodSubresource::PortForward => Tunnel::open(&mut request)?,
+            PodSubresource::Exec | PodSubresource::Attach | PodSubresource::Log => None,
+        };
+        let proxied_request = ProxyRequest { target, prefix: None, tunnel };
         self.forward(&backend, &proxied_request, request).await.map_err(ProxyError::dialing)
     }
 
@@ -137,7 +143,7 @@ impl NodeProxy {
         let trust = if kubelet_request::is_insecure(query) { Trust::SkipVerify } else { Trust::Node };
         let backend = self.node_backend(&node, trust)?;
         let url = format!("https://{}{target}", backend.address.authority());
-        let proxied_request = ProxyRequest { target, prefix: None };
+        let proxied_request = ProxyRequest { target, prefix: None, tunnel: None };
         let answer =
             self.forward(&backend, &proxied_request, request).await.map_err(|failed| failed.getting(&url))?;
         forward::log(answer, name).await
@@ -151,7 +157,7 @@ impl NodeProxy {
         let backend = self.node_backend(node, Trust::Node).map_err(|status| status.to_string())?;
         let mut request = Request::new(Body::empty());
         request.extensions_mut().insert(who.clone());
-        let proxied_request = ProxyRequest { target: target.to_owned(), prefix: None };
+        let proxied_request = ProxyRequest { target: target.to_owned(), prefix: None, tunnel: None };
         let answer = self.forward(&backend, &proxied_request, request).await;
         let answer = answer.map_err(|failed| failed.reaching().to_string())?;
         let code = answer.status();

@@ -5,8 +5,6 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use tests::certificates::{EXPIRED, GOOD, Pair, Signer};
 use tests::{DEADLINE, Port, free_port, installed, trusting, wait_until};
@@ -41,18 +39,7 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, request_count: 
 impl Somebody {
     /// A server with that certificate, or without TLS.
     async fn with(pair: Option<&Pair>) -> Self {
-        let acceptor = pair.map(|pair| {
-            let chain = CertificateDer::pem_slice_iter(pair.certificate.as_bytes()).map(Result::unwrap);
-            let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
-            let provider = Arc::new(rustls::crypto::ring::default_provider());
-            let config = rustls::ServerConfig::builder_with_provider(provider)
-                .with_safe_default_protocol_versions()
-                .unwrap()
-                .with_no_client_auth()
-                .with_single_cert(chain.collect(), key)
-                .unwrap();
-            TlsAcceptor::from(Arc::new(config))
-        });
+        let acceptor = pair.map(|pair| TlsAcceptor::from(Arc::new(pair.server_config())));
         let (port, request_count) = (free_port(), Arc::new(AtomicUsize::new(0)));
         let listener = TcpListener::bind(("127.0.0.1", port.number)).await.unwrap();
         let count = request_count.clone();

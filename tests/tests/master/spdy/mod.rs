@@ -4,6 +4,7 @@
 //! kubectl falls back to SPDY. The kubelet accepts them, and older versions use SPDY there.
 
 mod node;
+mod tunnel;
 
 use std::fs;
 use std::process::Output;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use apiserver::spdy::exec::{self, StreamOptions, Streams};
 use apiserver::spdy::port_forward::{self, ForwardedConnection, ForwardedConnections};
@@ -36,7 +37,11 @@ pub const ECHO: u16 = 7;
 
 /// A node; dropping the value stops it.
 pub struct Node {
-    address: SocketAddr,
+    /// Address of the server.
+    pub address: SocketAddr,
+    /// Kubeconfig of the master that kubectl uses. `None` if kubectl uses the node directly.
+    pub kubeconfig: Option<PathBuf>,
+    refused: Arc<AtomicUsize>,
     folder: TempDir,
     _stop: watch::Sender<bool>,
 }
@@ -47,6 +52,8 @@ struct Inside {
     folder: PathBuf,
     /// Address of the echo server.
     echo: SocketAddr,
+    /// Number of refused requests for forwarded ports.
+    refused: Arc<AtomicUsize>,
 }
 
 impl Node {
@@ -54,16 +61,19 @@ impl Node {
     pub async fn tiny() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("pod")).unwrap();
-        let inside = Inside { folder: folder.path().join("pod"), echo: echo().await };
+        let refused = Arc::new(AtomicUsize::new(0));
+        let inside =
+            Inside { folder: folder.path().join("pod"), echo: echo().await, refused: refused.clone() };
         let store = WatchCache::new(1);
         show_pod(&store, "tiny");
         let api = Api::new(store, Catalog::new(resources::all()), VERSION);
         let router = Router::new()
             .route("/api/v1/namespaces/default/pods/web/exec", any(exec))
             .route("/api/v1/namespaces/default/pods/web/portforward", any(port_forward))
+            .route("/portForward/default/web", any(port_forward))
             .with_state(Arc::new(inside))
             .merge(api.router());
-        Self::serving(folder, router).await
+        Self { refused, ..Self::serving(folder, router).await }
     }
 
     /// The kubelet with an in-memory engine.
@@ -90,7 +100,7 @@ impl Node {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(apiserver::serve(listener, router, stopped));
-        Self { address, folder, _stop: stop }
+        Self { address, kubeconfig: None, refused: Arc::default(), folder, _stop: stop }
     }
 
     /// A kubectl command for the node, with a separate home directory.
@@ -98,9 +108,18 @@ impl Node {
         let home = self.folder.path().join(format!("home-{}", kubectl.minor));
         std::fs::create_dir_all(&home).unwrap();
         let mut command = Command::new(&kubectl.path);
-        command.env("HOME", home).arg("--server").arg(format!("http://{}", self.address));
+        command.env("HOME", home);
+        match &self.kubeconfig {
+            Some(kubeconfig) => command.arg("--kubeconfig").arg(kubeconfig),
+            None => command.arg("--server").arg(format!("http://{}", self.address)),
+        };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         command
+    }
+
+    /// Number of requests for forwarded ports that the minimal node refused.
+    pub fn refused(&self) -> usize {
+        self.refused.load(Ordering::SeqCst)
     }
 
     /// Working directory of the pod's commands.
@@ -217,7 +236,10 @@ async fn port_forward(State(inside): State<Arc<Inside>>, request: Request) -> Re
     let (mut parts, _) = request.into_parts();
     let upgrade = match Upgrade::read(&mut parts, port_forward::PROTOCOLS) {
         Ok(upgrade) => upgrade,
-        Err(refusal) => return refusal.into_response(),
+        Err(refusal) => {
+            inside.refused.fetch_add(1, Ordering::SeqCst);
+            return refusal.into_response();
+        }
     };
     upgrade.serve(port_forward::admit, DEADLINE, move |session| async move {
         let mut pairs = ForwardedConnections::new(session);
