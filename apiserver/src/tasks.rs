@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::pending;
 
+use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, Id, JoinError, JoinHandle, JoinSet};
 
 /// The background tasks of one owner. Dropping it aborts them.
@@ -38,7 +39,17 @@ impl Tasks {
         name: &'static str,
         task: impl Future<Output = ()> + Send + 'static,
     ) -> AbortHandle {
-        let handle = self.running.spawn(task);
+        self.spawn_on(name, task, &Handle::current())
+    }
+
+    /// Starts a task on the threads of another runtime.
+    pub fn spawn_on(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+        runtime: &Handle,
+    ) -> AbortHandle {
+        let handle = self.running.spawn_on(task, runtime);
         self.names.insert(handle.id(), name);
         handle
     }

@@ -24,6 +24,7 @@ use axum::{Router, middleware};
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use self::components::Components;
@@ -54,11 +55,11 @@ use crate::{
 /// A key without a value. It is read to check that the store responds.
 const HEALTH_KEY: &str = "/registry/health";
 
-/// Runs a master until SIGTERM or SIGINT.
+/// Runs a master until SIGTERM or SIGINT. The controllers and the scheduler run on the runtime `computing`.
 ///
 /// # Errors
 /// If the data directory is locked, the certificates are unusable, or the port cannot be bound.
-pub async fn run(options: Options) -> anyhow::Result<()> {
+pub async fn run(options: Options, computing: Handle) -> anyhow::Result<()> {
     let begun = Instant::now();
     // First, so that a signal during startup is not lost.
     let mut signals = Signals::listen()?;
@@ -82,7 +83,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (authorities, trusted) = watch::channel(Arc::new(pki));
     let router = router(&options, &served, &metrics, &store, advertised, &trusted, &stopped)?;
     let (reloads, reload_requests) = backup::reloading();
-    let mut components = Components::new(std::mem::take(&mut served.tasks));
+    let mut components = Components::new(std::mem::take(&mut served.tasks), computing);
     components.spawn("signals", signals.forward(stop));
     let _backup_socket =
         open_backup_socket(&mut components, &options.data_dir, store.clone(), reloads, stopped.clone());
@@ -348,7 +349,7 @@ impl Starting {
         if options.scheduler {
             let (client, identity, stopped) = (client.clone(), identity.clone(), stopped.clone());
             let scheduler = async move { scheduler::run(client, &identity, scheduling, stopped).await };
-            components.spawn_lease_holder("scheduler", scheduler);
+            components.spawn_computing("scheduler", scheduler);
         }
         let context = ControllerContext {
             root_ca: authority.pki.trust_bundle_pem(),
@@ -358,7 +359,7 @@ impl Starting {
         };
         if options.controllers != Controllers::None {
             let controllers = keep::control(client, identity, options.controllers, context, trusted, stopped);
-            components.spawn_lease_holder("controllers", controllers);
+            components.spawn_computing("controllers", controllers);
         }
     }
 }

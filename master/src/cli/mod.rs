@@ -8,10 +8,12 @@ mod pod_addresses;
 mod storage;
 mod values;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use jiff::Timestamp;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::backup::SOCKET;
 use crate::check::{self, Target};
@@ -26,7 +28,7 @@ use command::{Command, Failure, Logging, commas, failed};
 
 /// Name and directory flag of this command.
 const COMMAND: Command = Command { name: "master", directory: "--data-dir" };
-/// Number of worker threads of the async runtime; one per core of a small control plane host.
+/// Number of worker threads of an async runtime; one per core of a small control plane host.
 const THREADS: usize = 2;
 /// Maximum number of threads for blocking file I/O.
 const FILE_THREADS: usize = 16;
@@ -67,7 +69,10 @@ fn run(flags: &RunFlags, data_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
     let read = flags::read(flags, data_dir, file.as_deref()).map_err(|found| mistakes.extend(found)).ok();
     let (Some(read), true) = (read, mistakes.is_empty()) else { return COMMAND.usage_errors(&mistakes) };
     read.logging.start(&COMMAND);
-    until_done(crate::wiring::run(read.options))
+    match runtime("controllers") {
+        Ok(computing) => until_done(crate::wiring::run(read.options, computing.handle().clone())),
+        Err(error) => failed(&error.into()),
+    }
 }
 
 fn controllers(of: &Controllers) -> ExitCode {
@@ -84,13 +89,18 @@ fn scheduler(of: &Scheduler) -> ExitCode {
     until_done(crate::wiring::run_scheduler(&of.kubeconfig, of.config.as_deref()))
 }
 
-fn until_done(task: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+/// Creates a runtime with threads of that name.
+fn runtime(name: &str) -> io::Result<Runtime> {
+    Builder::new_multi_thread()
+        .thread_name(name)
         .worker_threads(THREADS)
         .max_blocking_threads(FILE_THREADS)
         .enable_all()
-        .build();
-    match runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(task)) {
+        .build()
+}
+
+fn until_done(task: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+    match runtime("master").map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(task)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
@@ -141,7 +151,7 @@ fn rotate_ca(data_dir: &Path, how: RotateCa) -> anyhow::Result<String> {
     let pki = directory.pki();
     // A socket path that is too long would hide a running master, so it is checked first.
     command::check_socket_path(&data_dir.join(SOCKET), COMMAND.directory).map_err(anyhow::Error::msg)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
     if how.retire && !how.force {
         rotate::complete(&pki)?;
         let late = runtime.block_on(check::shut_out(data_dir)).unwrap_or_else(|why| vec![why]);
@@ -181,7 +191,7 @@ fn rotate_ca(data_dir: &Path, how: RotateCa) -> anyhow::Result<String> {
 }
 
 fn backup(data_dir: &Path, to: &Backup) -> anyhow::Result<String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(crate::backup::fetch(data_dir, &to.file))
 }
 
@@ -193,7 +203,7 @@ fn check(of: &Check, data_dir: Option<PathBuf>) -> ExitCode {
     // With --kubeconfig, the default data directory may belong to another master.
     let data_dir = data_dir.or_else(|| of.kubeconfig.is_none().then(|| PathBuf::from(DATA_DIR)));
     let target = Target { kubeconfig: of.kubeconfig.clone(), data_dir };
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.into()),
     };
@@ -208,7 +218,7 @@ fn check(of: &Check, data_dir: Option<PathBuf>) -> ExitCode {
 }
 
 fn print(text: anyhow::Result<String>) -> ExitCode {
-    use std::io::Write as _;
+    use io::Write as _;
     let written = text.and_then(|text| Ok(std::io::stdout().write_all(text.as_bytes())?));
     written.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS)
 }
