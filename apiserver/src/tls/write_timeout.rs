@@ -1,5 +1,5 @@
-//! Write timeout, which aborts a connection whose client reads no data. It also ends upgraded connections of
-//! clients that are no longer trusted.
+//! Write timeout, which aborts a connection whose client reads no data. It also limits how much a connection writes at
+//! once, and ends upgraded connections of clients that are no longer trusted.
 
 use std::io;
 use std::pin::Pin;
@@ -15,6 +15,9 @@ use super::client_trust::Revocation;
 
 /// How long a write may make no progress. It is long enough for a laptop that is suspended briefly.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Bytes that a connection writes before other tasks get their turn. To encrypt them takes some 20 us, so a request waits a
+/// few milliseconds behind a thousand watches that have a large event to send.
+const TURN_BYTES: usize = 32 * 1024;
 /// The error for a client that is no longer trusted.
 const UNTRUSTED: &str = "the client certificate is no longer trusted";
 
@@ -24,13 +27,15 @@ pub(super) struct WriteTimeout<S> {
     is_upgraded: Arc<AtomicBool>,
     /// The timer that runs while a write is blocked.
     waiting: Option<Pin<Box<Sleep>>>,
+    /// Bytes that were written in this turn.
+    written: usize,
     revocation: Revocation,
 }
 
 impl<S> WriteTimeout<S> {
     /// Wraps a connection. `is_upgraded` disables the timeout, because upgraded connections have their own.
     pub(super) fn new(stream: S, is_upgraded: Arc<AtomicBool>, revocation: Revocation) -> Self {
-        Self { stream, is_upgraded, waiting: None, revocation }
+        Self { stream, is_upgraded, waiting: None, written: 0, revocation }
     }
 
     /// Whether an upgraded connection must end. Registers a waker.
@@ -48,6 +53,29 @@ impl<S> WriteTimeout<S> {
         (self.stream, self.revocation)
     }
 
+    /// Whether the turn is over. The task then runs again after the other tasks that are ready.
+    fn has_had_turn(&mut self, context: &mut Context<'_>) -> bool {
+        let is_over = self.written >= TURN_BYTES;
+        if is_over {
+            self.written = 0;
+            context.waker().wake_by_ref();
+        }
+        is_over
+    }
+
+    /// Adds a write to the turn, and applies the timeout.
+    fn wrote(
+        &mut self,
+        context: &mut Context<'_>,
+        tried: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        match &tried {
+            Poll::Ready(Ok(bytes)) => self.written += bytes,
+            Poll::Ready(Err(_)) | Poll::Pending => self.written = 0,
+        }
+        self.tried(context, tried)
+    }
+
     /// Applies the timeout to the result of a write.
     fn tried<T>(&mut self, context: &mut Context<'_>, tried: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if tried.is_ready() || self.is_upgraded.load(Ordering::Relaxed) {
@@ -58,6 +86,17 @@ impl<S> WriteTimeout<S> {
         ready!(waiting.as_mut().poll(context));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads nothing")))
     }
+}
+
+/// The first parts that fit into a turn, at least one.
+fn fitting<'a, 'b>(parts: &'a [io::IoSlice<'b>]) -> &'a [io::IoSlice<'b>] {
+    let mut bytes = 0;
+    let fits = |part: &&io::IoSlice<'_>| {
+        bytes += part.len();
+        bytes <= TURN_BYTES
+    };
+    let count = parts.iter().take_while(fits).count().max(1);
+    parts.get(..count).unwrap_or(parts)
 }
 
 fn untrusted() -> io::Error {
@@ -86,8 +125,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         if self.was_revoked() {
             return Poll::Ready(Err(untrusted()));
         }
+        if self.has_had_turn(context) {
+            return Poll::Pending;
+        }
+        let bytes = bytes.get(..TURN_BYTES).unwrap_or(bytes);
         let tried = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.tried(context, tried)
+        self.wrote(context, tried)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -111,8 +154,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         if self.was_revoked() {
             return Poll::Ready(Err(untrusted()));
         }
-        let tried = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
-        self.tried(context, tried)
+        if self.has_had_turn(context) {
+            return Poll::Pending;
+        }
+        let first = parts.first().and_then(|first| first.get(..TURN_BYTES));
+        let tried = match first {
+            Some(first) => Pin::new(&mut self.stream).poll_write(context, first),
+            None => Pin::new(&mut self.stream).poll_write_vectored(context, fitting(parts)),
+        };
+        self.wrote(context, tried)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -144,6 +194,40 @@ mod tests {
             (ended.kind(), begun.elapsed().as_secs()),
             (io::ErrorKind::TimedOut, WRITE_TIMEOUT.as_secs())
         );
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_writes_much_gives_other_tasks_their_turn() {
+        const TURNS: usize = 10;
+        let large = vec![0; TURNS * TURN_BYTES];
+        let small: Vec<_> = large.chunks(TURN_BYTES / 4).map(io::IoSlice::new).collect();
+        for parts in [&[io::IoSlice::new(&large)][..], &small] {
+            let mut connection =
+                WriteTimeout::new(tokio::io::sink(), Arc::default(), Revocation::when(pending()));
+            let (mut left, mut others) = (parts, 0);
+            let write = async {
+                while !left.is_empty() {
+                    let wrote = connection.write_vectored(left).await.unwrap();
+                    assert!(wrote <= TURN_BYTES, "{wrote} bytes at once");
+                    // A part that does not fit is written in pieces.
+                    match left {
+                        [first] if first.len() > wrote => {
+                            connection.write_all(&first[wrote..]).await.unwrap();
+                            break;
+                        }
+                        _ => left = &left[wrote / (TURN_BYTES / 4)..],
+                    }
+                }
+            };
+            let other = async {
+                loop {
+                    others += 1;
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::select! { biased; () = write => {}, () = other => {} }
+            assert_eq!(others, TURNS - 1);
+        }
     }
 
     #[tokio::test(start_paused = true)]
