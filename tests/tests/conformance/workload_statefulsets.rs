@@ -232,6 +232,8 @@ async fn parallel_pods_are_scaled_although_others_are_unhealthy() {
 async fn retention_policy_decides_on_the_deletion_of_claims() {
     let cluster = workload_plans::cluster().await;
     let mut web = set(2, &pretended("i:1"));
+    web["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "data", "mountPath": "/data"}]);
     web["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {
         "accessModes": ["ReadWriteOnce"], "storageClassName": "none", "resources": {"requests": {"storage": "1Mi"}}}}]);
     cluster.post(SETS, &web).await.is(201);

@@ -25,9 +25,19 @@ const fn always(kind: &'static str) -> TemplateRules {
 
 /// Validates `spec.selector` and `spec.template`, and that they match.
 fn check_template(object: &FieldValue<'_, '_>, wanted: &TemplateRules, causes: &mut Causes) {
+    check_template_in(object, object.fields().unwrap_or(&Json::new()), wanted, causes);
+}
+
+/// Does the same, with the template in `completed`: the object with what its controller adds to pods.
+fn check_template_in(
+    object: &FieldValue<'_, '_>,
+    completed: &Json,
+    wanted: &TemplateRules,
+    causes: &mut Causes,
+) {
     let selector = object.at("spec.selector");
     selectors::check_required(&selector, "workloads", causes);
-    template::check(object.fields().unwrap_or(&Json::new()), "spec.template", wanted, causes);
+    template::check(completed, "spec.template", wanted, causes);
     let labels = &object.at("spec.template.metadata.labels");
     if !selectors::is_empty(&selector) && !selectors::matches(&selector, labels.fields()) {
         causes.invalid(labels, NO_MATCH);

@@ -1,8 +1,8 @@
 //! The strategy of StatefulSets.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::dotted::{each, fill, fill_all, text};
+use crate::dotted::{each, fill, fill_all, object_at, text};
 use crate::strategy::causes::Causes;
 use crate::strategy::field_value::FieldValue;
 use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
@@ -82,7 +82,28 @@ fn check(set: &FieldValue<'_, '_>, causes: &mut Causes) {
     for when in ["whenDeleted", "whenScaled"] {
         causes.any_of(&retention.at(when), &["Retain", "Delete"]);
     }
-    super::check_template(set, &super::always("StatefulSet"), causes);
+    super::check_template_in(set, &with_claim_volumes(set), &super::always("StatefulSet"), causes);
+}
+
+/// The set with a volume for each claim template. The controller adds these volumes to the pods, so containers can
+/// mount them.
+fn with_claim_volumes(set: &FieldValue<'_, '_>) -> Json {
+    let mut completed = set.fields().cloned().unwrap_or_default();
+    let names: Vec<String> = each(&mut completed, "spec.volumeClaimTemplates")
+        .map(|template| text(template, "metadata.name").to_owned())
+        .collect();
+    let Some(spec) = object_at(&mut completed, "spec.template.spec") else { return completed };
+    let volumes = spec.entry("volumes").or_insert(Value::Null);
+    if volumes.is_null() {
+        *volumes = Value::Array(Vec::new());
+    }
+    let Value::Array(volumes) = volumes else { return completed };
+    for name in names {
+        if !volumes.iter().any(|volume| volume["name"] == *name) {
+            volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+        }
+    }
+    completed
 }
 
 fn update(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {

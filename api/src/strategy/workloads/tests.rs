@@ -26,6 +26,21 @@ fn job() -> Value {
 }
 
 #[test]
+fn containers_of_a_stateful_set_mount_its_claims() {
+    let mut set = workload("StatefulSet");
+    set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}}]);
+    let mount = |set: &mut Value, name: &str| {
+        let mounts = json!([{"name": name, "mountPath": "/data"}]);
+        set["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = mounts;
+    };
+    mount(&mut set, "data");
+    assert_eq!(Case::new(set.clone()).messages(&Part::Main), [""; 0]);
+    let place = "spec.template.spec.containers[0].volumeMounts[0].name";
+    refused(&set, |set| mount(set, "dta"), place, "there is no volume `dta`; did you mean `data`?");
+}
+
+#[test]
 fn minimal_workloads_get_defaults() {
     let deployment = Case::new(workload("Deployment"));
     assert_eq!(deployment.at("/spec/replicas"), 1);
