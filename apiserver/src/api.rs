@@ -18,6 +18,7 @@ use crate::compute_pool::{self, ComputePool, Deadline};
 use crate::guarded_body::GuardedBody;
 use crate::identity::Identity;
 use crate::list::Page;
+use crate::list_body::KEPT_BYTES;
 use crate::registry::Registry;
 use crate::represent::{self, Accept, As, Encoding, Format, Offer, Table, TableOptions};
 use crate::request::{Include, ListOptions, Objects, Target};
@@ -33,8 +34,8 @@ const JSON: &str = "application/json";
 /// Encodings of discovery documents. They have no protobuf messages here, so a client that accepts only protobuf
 /// gets JSON.
 const DISCOVERY: Offer = Offer { has_message: false, is_stream: false };
-/// Size in bytes above which a user may have only one list as YAML, table or partial metadata at a time. Such a list
-/// stays in memory until the client has read it. No page of a list with `limit` is this large.
+/// Size in bytes above which a user may have only one table, or one list of partial metadata as JSON, at a time. Such
+/// a list stays in memory until the client has read it. No page of a list with `limit` is this large.
 const HELD_BYTES: u64 = 16 * 1024 * 1024;
 /// Media type of length-prefixed protobuf watch events.
 const WATCH_PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
@@ -260,8 +261,12 @@ impl Api {
             api.answer(request.method(), &request)
         };
         let (response, turn) = self.pool.run_in_turn(&who, read).await?;
-        let is_held = response.extensions().get::<EncodedWhileSent>().is_none()
-            && response.body().size_hint().exact().is_some_and(|bytes| bytes > HELD_BYTES);
+        // A list of unknown size costs processor time until it is sent.
+        let is_measured_before = response.extensions().get::<EncodedWhileSent>().is_some();
+        let is_held = match response.body().size_hint().exact() {
+            Some(bytes) => bytes > HELD_BYTES && !is_measured_before,
+            None => true,
+        };
         Ok(if is_held { response.map(|body| Body::new(GuardedBody::new(body, turn))) } else { response })
     }
 
@@ -356,7 +361,9 @@ impl Api {
         let (body, is_encoded_while_sent) = match format.encoding {
             Encoding::Json if format == Format::JSON => (page.into_body(resource), false),
             Encoding::Protobuf => (Body::new(page.into_protobuf(resource, format.shape)?), true),
-            Encoding::Yaml if !is_table => (Body::new(page.into_yaml(resource, format.shape)?), true),
+            Encoding::Yaml if !is_table && page.bytes() >= KEPT_BYTES => {
+                (Body::new(page.into_yaml(resource, format.shape)?), true)
+            }
             _ => (page.encoded(resource, format, options.include)?.into(), false),
         };
         let mut response = ([(header::CONTENT_TYPE, format.encoding.media_type())], body).into_response();

@@ -106,6 +106,11 @@ impl Page {
         Ok(Self { objects, revision, next })
     }
 
+    /// The stored bytes of all objects.
+    pub(crate) fn bytes(&self) -> usize {
+        self.objects.iter().map(|object| object.json().len()).sum()
+    }
+
     /// The list metadata. `remainingItemCount` is set only without selectors, as in kube-apiserver.
     pub fn metadata(&self) -> Value {
         let mut metadata = json!({"resourceVersion": self.revision.to_string()});
@@ -166,7 +171,7 @@ impl Page {
         EncodedListBody::protobuf(head, self.objects, encode)
     }
 
-    /// The list as a YAML body. Objects are encoded while it is sent.
+    /// The list as a YAML body of unknown size, for large lists. Objects are encoded while it is sent.
     ///
     /// # Errors
     /// 500 if the metadata cannot be encoded.

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-pub(crate) use self::encoded::{EncodeItem, EncodedListBody};
+pub(crate) use self::encoded::{EncodeItem, EncodedListBody, KEPT_BYTES};
 use crate::watch_cache::Object;
 
 /// Bytes after which a chunk ends. A chunk exceeds this by at most one object.

@@ -170,13 +170,18 @@ async fn pass(State(limits): State<Arc<InFlight>>, request: Request<Body>, next:
     }
 }
 
-/// Wraps a large response. It releases the seat when it is sent, or when the client reads no chunk within `limit`.
+/// Wraps a large response, or one of unknown size. It releases the seat when it is sent, or when the client reads no
+/// chunk within `limit`.
 fn chunked(response: Response, seat: Seat, limit: Duration) -> Response {
-    let large = response.body().size_hint().exact().filter(|length| *length > LARGE_BYTES);
-    let Some(length) = large else { return response };
+    let length = response.body().size_hint().exact();
+    if length.is_some_and(|length| length <= LARGE_BYTES) {
+        return response;
+    }
     let (mut head, body) = response.into_parts();
     // A stream has no length of its own; the header lets the client detect a truncated body.
-    head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    if let Some(length) = length {
+        head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
     let (pieces, taken) = mpsc::channel::<Bytes>(1);
     tasks::supervise("chunked response", send_chunks(body, pieces, seat, limit));
     let taken = ReceiverStream::new(taken).map(Ok::<_, std::convert::Infallible>);

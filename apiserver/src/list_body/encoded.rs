@@ -19,7 +19,7 @@ use crate::status::Status;
 use crate::watch_cache::Object;
 
 /// Encoded items that are kept in memory until they are sent, so that a common page is encoded once.
-const KEPT_BYTES: usize = 1024 * 1024;
+pub(crate) const KEPT_BYTES: usize = 1024 * 1024;
 
 /// Appends an object, encoded as an item of the list.
 pub(crate) type EncodeItem = Box<dyn Fn(&Object, &mut Vec<u8>) -> Result<(), Status> + Send + Sync>;

@@ -157,6 +157,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         if self.has_had_turn(context) {
             return Poll::Pending;
         }
+        // A write of the empty parts alone would return 0, which means that the stream accepts no bytes.
+        let empty = parts.iter().take_while(|part| part.is_empty()).count();
+        let parts = parts.get(empty..).unwrap_or_default();
         let first = parts.first().and_then(|first| first.get(..TURN_BYTES));
         let tried = match first {
             Some(first) => Pin::new(&mut self.stream).poll_write(context, first),
@@ -228,6 +231,15 @@ mod tests {
             tokio::select! { biased; () = write => {}, () = other => {} }
             assert_eq!(others, TURNS - 1);
         }
+    }
+
+    #[tokio::test]
+    async fn empty_parts_before_a_large_one_are_skipped() {
+        let large = vec![0; 2 * TURN_BYTES];
+        let parts = [io::IoSlice::new(&[]), io::IoSlice::new(&large)];
+        let mut connection =
+            WriteTimeout::new(tokio::io::sink(), Arc::default(), Revocation::when(pending()));
+        assert_eq!(connection.write_vectored(&parts).await.unwrap(), TURN_BYTES);
     }
 
     #[tokio::test(start_paused = true)]
