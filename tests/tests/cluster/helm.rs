@@ -12,8 +12,8 @@ const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/one-web";
 const SET: &str = "/apis/apps/v1/namespaces/default/statefulsets/db";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
-/// Time limit of a command. Helm itself waits for at most [`WAIT`].
-const LIMIT: Duration = Duration::from_secs(120);
+/// Time limit of a command. Helm's own limit applies to each hook and to the wait for the objects.
+const LIMIT: Duration = Duration::from_secs(200);
 /// Flags of commands that wait until the objects of a release are ready.
 const WAIT: [&str; 3] = ["--wait", "--timeout", "90s"];
 
@@ -57,6 +57,21 @@ impl Helm {
         kubectl(&self.master, &line.split(' ').collect::<Vec<_>>()).await
     }
 
+    /// Waits until the object or list at the path satisfies the condition.
+    async fn until(&self, path: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let look = async || {
+            let found = get(&self.master, path).await?;
+            if is(&found) { Ok(found) } else { Err(found["status"].to_string()) }
+        };
+        wait_until(LIMIT, look).await.unwrap_or_else(|seen| panic!("{path}: {seen}"))
+    }
+
+    /// Waits until all replicas are ready. Helm does not wait for the pods of earlier revisions to end.
+    async fn until_replicas(&self, path: &str, count: u64) -> Value {
+        let fields = ["replicas", "readyReplicas", "updatedReplicas"];
+        self.until(path, |found| fields.iter().all(|field| found["status"][field] == count)).await
+    }
+
     /// Waits until no object is at the path, or no item in its list.
     async fn gone(&self, path: &str) {
         let look = async || match self.master.get_as_admin(path).await {
@@ -82,34 +97,31 @@ async fn a_web_chart_is_installed_upgraded_rolled_back_and_uninstalled() {
         printed.contains("STATUS: deployed") && printed.contains("The release one serves first."),
         "{printed}"
     );
-    let ready = |deployment: &Value| deployment["status"]["readyReplicas"].clone();
-    assert_eq!(ready(&helm.get(DEPLOYMENT).await), 2);
+    helm.until_replicas(DEPLOYMENT, 2).await;
     let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices\
                   ?labelSelector=kubernetes.io%2Fservice-name%3Done-web";
-    assert_eq!(helm.get(slices).await["items"][0]["endpoints"].as_array().unwrap().len(), 2);
+    helm.until(slices, |slices| slices["items"][0]["endpoints"].as_array().is_some_and(|all| all.len() == 2))
+        .await;
     let printed = helm.run("test one --logs", &["--timeout", "90s"]).await;
     assert!(printed.contains("Phase:          Succeeded") && printed.contains("first"), "{printed}");
 
     helm.deploy(&format!("upgrade one {chart}"), "message=second,replicaCount=3").await;
-    let upgraded = helm.get(DEPLOYMENT).await;
-    assert_eq!(
-        (ready(&upgraded), &upgraded["metadata"]["annotations"]["deployment.kubernetes.io/revision"]),
-        (3.into(), &"2".into())
-    );
+    let upgraded = helm.until_replicas(DEPLOYMENT, 3).await;
+    assert_eq!(upgraded["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2");
     helm.run("test one", &["--timeout", "90s"]).await;
 
     // A version that never becomes ready is rolled back by Helm itself.
     let values = format!("image={IMAGE},message=third,replicaCount=3,ready=false");
     let failed =
-        helm.try_run(&format!("upgrade one {chart} --atomic --timeout 5s --set {values}"), &[]).await;
+        helm.try_run(&format!("upgrade one {chart} --atomic --timeout 20s --set {values}"), &[]).await;
     assert_ne!(failed.code, 0, "{failed:?}");
     assert!(failed.stderr.contains("has been rolled back due to atomic being set"), "{failed:?}");
     let map = helm.get("/api/v1/namespaces/default/configmaps/one-web").await;
     assert_eq!(map["data"]["index.html"], "second\n");
-    assert_eq!(ready(&helm.get(DEPLOYMENT).await), 3);
+    helm.until_replicas(DEPLOYMENT, 3).await;
 
     helm.run("rollback one 1", &WAIT).await;
-    assert_eq!(ready(&helm.get(DEPLOYMENT).await), 2);
+    helm.until_replicas(DEPLOYMENT, 2).await;
     let history = helm.run("history one", &[]).await;
     assert!(history.contains("Rollback to 1"), "{history}");
     assert_eq!(helm.get(DEPLOYMENT).await["spec"]["template"]["spec"]["containers"][0]["image"], IMAGE);
@@ -131,8 +143,7 @@ async fn a_stateful_chart_with_hooks_and_a_custom_resource_keeps_its_data() {
     let helm = Helm::new("helm-store").await;
     let chart = chart("store");
     helm.deploy(&format!("install db {chart}"), "revision=one").await;
-    let ready = |set: &Value| set["status"]["readyReplicas"].clone();
-    assert_eq!(ready(&helm.get(SET).await), 2);
+    helm.until_replicas(SET, 2).await;
     // The hook ran before the other objects, and Helm deleted it when it had succeeded.
     helm.gone("/apis/batch/v1/namespaces/default/jobs/db-pre-install").await;
     let backup = helm.get("/apis/store.example.com/v1/namespaces/default/backups/db").await;
@@ -141,14 +152,14 @@ async fn a_stateful_chart_with_hooks_and_a_custom_resource_keeps_its_data() {
     assert_eq!(budget["spec"]["maxUnavailable"], 1);
 
     helm.deploy(&format!("upgrade db {chart}"), "revision=two,replicas=3").await;
-    assert_eq!(ready(&helm.get(SET).await), 3);
+    helm.until_replicas(SET, 3).await;
     assert_eq!(helm.kubectl("exec db-0 -- cat /data/revisions").await, "one\ntwo\n");
     assert_eq!(helm.kubectl("exec db-2 -- cat /data/revisions").await, "two\n");
     let hook = helm.get("/apis/batch/v1/namespaces/default/jobs/db-post-upgrade").await;
     assert_eq!(hook["status"]["succeeded"], 1);
 
     helm.run("rollback db 1", &WAIT).await;
-    assert_eq!(ready(&helm.get(SET).await), 2);
+    helm.until_replicas(SET, 2).await;
     assert_eq!(helm.kubectl("exec db-0 -- cat /data/revisions").await, "one\ntwo\none\n");
     helm.run("uninstall db", &WAIT).await;
     helm.gone(&format!("{PODS}?labelSelector=app%3Ddb")).await;

@@ -5,6 +5,8 @@ mod scale;
 mod stale_condition;
 mod status;
 
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,6 +25,8 @@ use crate::objects::LabelSelector;
 
 /// The controller's stock name in `--controllers`.
 pub const NAME: &str = "disruption-controller";
+/// The reason of the event about a budget without pods.
+const NO_PODS: &str = "NoPods";
 /// Retry interval of a budget that could not be computed. The pods' owner may be created after the pods.
 const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -30,49 +34,64 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 pub struct DisruptionController {
     client: Client,
     informers: SharedInformers,
+    /// UID of each budget with a problem, by its key, and the reason of the last event.
+    recorded: Mutex<HashMap<String, (Box<str>, &'static str)>>,
 }
 
 impl DisruptionController {
     /// Creates the controller. It counts the pods of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
-        Self { client, informers }
+        Self { client, informers, recorded: Mutex::default() }
     }
 
-    /// Records events about why a budget protects fewer pods than its owner may expect, as stock Kubernetes does.
-    async fn record_problems(&self, budget: &Budget, pods: usize, expected: &Result<ExpectedPods, String>) {
+    /// Records an event when a budget gets another problem. A problem that stays, such as a pod without a controller
+    /// that is not always ready, is recorded once.
+    async fn record_problem(&self, key: &str, budget: &Budget, problem: Option<Problem>) {
         let metadata = &budget.fields.metadata;
-        let record = async |is_warning, reason, message: &str| {
-            let event = NewEvent {
-                kind: &Kind::DISRUPTION_BUDGET,
-                namespace: &metadata.namespace,
-                name: &metadata.name,
-                uid: &metadata.uid,
-                is_warning,
-                reason,
-                message,
-                component: NAME,
-            };
-            record_event(&self.client, event).await;
+        let state = problem.as_ref().map(|problem| (metadata.uid.clone(), problem.reason));
+        let before = match state.clone() {
+            Some(state) => self.recorded().insert(key.to_owned(), state),
+            None => self.recorded().remove(key),
         };
-        match expected {
-            _ if pods == 0 => record(false, "NoPods", "The selector matches no pod.").await,
-            Err(why) => {
-                record(
-                    true,
-                    "CalculateExpectedPodCountFailed",
-                    &format!("The expected pods are unknown: {why}."),
-                )
-                .await;
+        let Some(problem) = problem.filter(|_| before != state) else { return };
+        let event = NewEvent {
+            kind: &Kind::DISRUPTION_BUDGET,
+            namespace: &metadata.namespace,
+            name: &metadata.name,
+            uid: &metadata.uid,
+            is_warning: problem.reason != NO_PODS,
+            reason: problem.reason,
+            message: &problem.message,
+            component: NAME,
+        };
+        record_event(&self.client, event).await;
+    }
+
+    fn recorded(&self) -> MutexGuard<'_, HashMap<String, (Box<str>, &'static str)>> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a budget protects fewer pods than its owner may expect.
+struct Problem {
+    /// The stock reason of the event.
+    reason: &'static str,
+    message: String,
+}
+
+impl Problem {
+    fn of(pods: usize, expected: &Result<ExpectedPods, String>) -> Option<Self> {
+        let (reason, message) = match expected {
+            _ if pods == 0 => (NO_PODS, "The selector matches no pod.".to_owned()),
+            Err(why) => ("CalculateExpectedPodCountFailed", format!("The expected pods are unknown: {why}.")),
+            Ok(ExpectedPods { unmanaged: 0, .. }) => return None,
+            Ok(_) => {
+                let message = "Some pods that the selector matches have no controller, so the budget does not count \
+                               them. To count them, set spec.minAvailable to a number.";
+                ("UnmanagedPods", message.to_owned())
             }
-            Ok(ExpectedPods { unmanaged: 0, .. }) => {}
-            Ok(ExpectedPods { unmanaged, .. }) => {
-                let message = format!(
-                    "{unmanaged} of {pods} pods have no controller, so the budget does not count them. To count \
-                     them, set spec.minAvailable to a number."
-                );
-                record(true, "UnmanagedPods", &message).await;
-            }
-        }
+        };
+        Some(Self { reason, message })
     }
 }
 
@@ -134,6 +153,7 @@ impl Controller for DisruptionController {
         }
         let (namespace, name) = key.split_once('/').unwrap_or_default();
         let Some(found) = self.client.find(&Kind::DISRUPTION_BUDGET, namespace, name).await? else {
+            self.recorded().remove(key);
             return Ok(Action::AwaitChange);
         };
         let budget = Budget::read(found).map_err(|source| unreadable(&self.client, source))?;
@@ -154,13 +174,12 @@ impl Controller for DisruptionController {
             Err(why) => (status::failed_status(&budget, why, now), Some(RETRY_INTERVAL)),
         };
         if !status::is_written(&budget.json, &status) {
-            // Only with a new status, so that a retry does not repeat the events.
-            self.record_problems(&budget, pods.len(), &expected).await;
-            let mut written = budget.json;
+            let mut written = budget.json.clone();
             written.insert("status".to_owned(), status);
             // An eviction since the read causes a conflict, and the budget is computed again.
             self.client.update(&Kind::DISRUPTION_BUDGET, "status", written).await?;
         }
+        self.record_problem(key, &budget, Problem::of(pods.len(), &expected)).await;
         Ok(again.map_or(Action::AwaitChange, Action::RequeueAfter))
     }
 }

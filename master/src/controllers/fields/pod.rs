@@ -26,7 +26,8 @@ pub struct PodFields {
     pub is_ready: bool,
     /// Time of the last change of the condition `Ready`.
     pub ready_changed: Option<Timestamp>,
-    /// Start of the condition `DisruptionTarget`, if it is true and the kubelet did not set it.
+    /// Start of the condition `DisruptionTarget`, if it is true and the kubelet did not set it. The epoch if the
+    /// condition has no time.
     pub disruption_start: Option<Timestamp>,
     /// `controller.kubernetes.io/pod-deletion-cost`; 0 if it is absent or no number.
     pub deletion_cost: i32,
@@ -199,7 +200,7 @@ impl Pod {
         let condition = self.condition(DISRUPTION_TARGET)?;
         let is_by_control_plane =
             &*condition.status == "True" && &*condition.reason != TERMINATION_BY_KUBELET;
-        condition.last_transition_time.filter(|_| is_by_control_plane)
+        is_by_control_plane.then(|| condition.last_transition_time.unwrap_or(Timestamp::UNIX_EPOCH))
     }
 
     /// Whether the status is that of a restartable init container.
