@@ -34,7 +34,16 @@ fn default_by(object: &mut Json, path: &str, fill_in: fn(&mut Map<String, Value>
 /// are not validated here.
 pub(super) fn check_pod(pod: &FieldValue<'_, '_>, path: &str, whole: &Json, causes: &mut Causes) {
     let errors = match typed(pod) {
-        Ok(pod) => validate::pod_spec(&pod),
+        Ok(mut pod) => {
+            // Admission sets the account of the pods of a template.
+            if let Some(spec) = pod.spec.as_mut().filter(|_| !path.is_empty()) {
+                let account = spec.service_account_name.get_or_insert_default();
+                if account.is_empty() {
+                    "default".clone_into(account);
+                }
+            }
+            validate::pod_spec(&pod)
+        }
         Err(error) => return causes.invalid(&pod.at("spec"), &format!("cannot be read: {error}")),
     };
     let prefix = PathBuf::from(path);

@@ -73,7 +73,12 @@ impl Write<'_> {
                 };
             let written = match (&before, old) {
                 (Some(before), Some(old)) => self.commit_over(before, &tree(old), applied, by).await?,
-                _ => self.commit_new(applied, by).await?,
+                _ => {
+                    let mut applied = applied;
+                    // Stock servers ignore the version of an object that does not exist, for example from a backup.
+                    object_meta::metadata(&mut applied.object).remove("resourceVersion");
+                    self.commit_new(applied, by).await?
+                }
             };
             if let Some(written) = written {
                 let code = if written.is_new { StatusCode::CREATED } else { StatusCode::OK };

@@ -177,8 +177,7 @@ fn update(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Cause
     let count = |job: &FieldValue<'_, '_>, field: &str| job.at("spec").at(field).number();
     let is_elastic = new.at("spec.completionMode").text() == "Indexed"
         && count(new, "completions").is_some()
-        && count(new, "completions") == count(new, "parallelism")
-        && count(old, "completions") == count(old, "parallelism");
+        && count(new, "completions") == count(new, "parallelism");
     if !is_elastic {
         causes.unchanged(&new.at("spec.completions"), &old.at("spec.completions"));
     }

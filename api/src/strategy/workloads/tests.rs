@@ -26,6 +26,15 @@ fn job() -> Value {
 }
 
 #[test]
+fn a_template_may_use_a_token_of_the_default_service_account() {
+    let mut deployment = workload("Deployment");
+    let token = json!({"serviceAccountToken": {"path": "token", "audience": "vault"}});
+    deployment["spec"]["template"]["spec"]["volumes"] =
+        json!([{"name": "t", "projected": {"sources": [token]}}]);
+    assert_eq!(Case::new(deployment).messages(&Part::Main), [""; 0]);
+}
+
+#[test]
 fn containers_of_a_stateful_set_mount_its_claims() {
     let mut set = workload("StatefulSet");
     set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {
@@ -251,6 +260,22 @@ fn template_of_a_running_job_is_immutable() {
         "field is immutable",
     );
     change(&before, &Part::Main, |job| job["spec"]["parallelism"] = 5.into(), "", "");
+    let mut indexed = job();
+    indexed["spec"]["completionMode"] = "Indexed".into();
+    indexed["spec"]["completions"] = 2.into();
+    let before = stored(&indexed);
+    let scale = |job: &mut Value| {
+        job["spec"]["completions"] = 3.into();
+        job["spec"]["parallelism"] = 3.into();
+    };
+    change(&before, &Part::Main, scale, "", "");
+    change(
+        &before,
+        &Part::Main,
+        |job| job["spec"]["completions"] = 3.into(),
+        "spec.completions",
+        "field is immutable",
+    );
     let mut waiting = job();
     waiting["spec"]["suspend"] = true.into();
     let before = stored(&waiting);

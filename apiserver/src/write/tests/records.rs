@@ -54,6 +54,18 @@ async fn patches_can_read_and_change_managed_fields() {
 }
 
 #[tokio::test]
+async fn apply_creates_an_object_that_has_a_resource_version() {
+    let server = Server::new().await;
+    let backup = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"123"}}"#;
+    let path = format!("{MAPS}/a?fieldManager=me");
+    let (code, made, _) = server.send_request("PATCH", &path, APPLY, backup).await;
+    assert_eq!(code, 201, "{made}");
+    assert_ne!(made["metadata"]["resourceVersion"], "123");
+    let (code, ..) = server.send_request("PATCH", &path, APPLY, backup).await;
+    assert_eq!(code, 409, "the version of an existing object is compared");
+}
+
+#[tokio::test]
 async fn dry_run_response_contains_managed_fields() {
     let server = shared().await;
     let path = format!("{MAPS}/a?fieldManager=three&dryRun=All");
