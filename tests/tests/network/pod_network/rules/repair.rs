@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use kubelet::network::nft::{Node, Port, Rules, Watch};
+use tests::DEADLINE;
 use tokio::time::timeout;
 
 use super::stage::{At, BRIDGE, Stage, UNANSWERED_AFTER, ensure, node, port, run};
@@ -112,12 +113,18 @@ async fn rules_are_replaced_without_a_gap() {
             assert!(!rules.ensure(&nodes[rebuilt % 3], &ports, &[].into()).unwrap().is_nothing());
         }
     });
-    let mut count = 0;
+    let (mut count, mut failures) = (0, Vec::new());
     while count < 300 || !rebuilder.is_finished() {
-        stage.assert_received(At::Outside, "192.0.2.1:8080", At::PodA, "192.0.2.2");
+        match stage.send_request(At::Outside, "192.0.2.1:8080", DEADLINE) {
+            Ok(response) => assert_eq!(response, "PodA sees 192.0.2.2"),
+            Err(error) => failures.push(error),
+        }
         count += 1;
     }
     rebuilder.join().unwrap();
+    // The kernel evaluates the chains of the old and the new table one after the other. A connection that starts during
+    // a commit can find neither in effect. Two commits with a gap between them would refuse many connections.
+    assert!(failures.len() <= 1, "{failures:?}");
 }
 
 #[tokio::test]
