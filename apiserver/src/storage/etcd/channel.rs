@@ -18,7 +18,6 @@ use prost::Message;
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -92,9 +91,6 @@ pub(super) struct Channel {
     endpoints: Vec<Endpoint>,
     tls: Option<Arc<ClientConfig>>,
     current: Mutex<Current>,
-    /// The threads that read and write connections. A call from threads that compute for long must not move the
-    /// shared connection there.
-    runtime: Handle,
 }
 
 #[derive(Debug)]
@@ -107,10 +103,8 @@ struct Current {
 }
 
 impl Channel {
-    /// Creates a channel whose connections use the threads of the current runtime.
     pub(super) fn new(endpoints: Vec<Endpoint>, tls: Option<Arc<ClientConfig>>) -> Self {
-        let current = Mutex::new(Current { member: 0, generation: 0, connection: None });
-        Self { endpoints, tls, current, runtime: Handle::current() }
+        Self { endpoints, tls, current: Mutex::new(Current { member: 0, generation: 0, connection: None }) }
     }
 
     /// All endpoints, as messages show them.
@@ -203,14 +197,8 @@ impl Channel {
         for step in 0..self.endpoints.len() {
             let member = (from + step) % self.endpoints.len();
             let endpoint = &self.endpoints[member];
-            let connecting = self.runtime.spawn(connect_to(endpoint.clone(), self.tls.clone()));
-            let tried = match timeout(CONNECT_TIMEOUT, connecting).await {
-                Ok(connected) => {
-                    connected.unwrap_or_else(|error| Err(ConnectError::Failed(error.to_string())))
-                }
-                Err(_) => Err(ConnectError::Failed("the connection timed out".to_owned())),
-            };
-            match tried {
+            let tried = timeout(CONNECT_TIMEOUT, self.connect_to(endpoint)).await;
+            match tried.unwrap_or_else(|_| Err(ConnectError::Failed("the connection timed out".to_owned()))) {
                 Ok(connection) => return Ok((member, connection)),
                 Err(error) => {
                     is_distrust &= matches!(error, ConnectError::Distrusted(_));
@@ -222,19 +210,19 @@ impl Channel {
         let reasons = reasons.join("; ");
         Err(if is_distrust { Failure::Distrusted(reasons) } else { Failure::Unsent(reasons) })
     }
-}
 
-async fn connect_to(endpoint: Endpoint, tls: Option<Arc<ClientConfig>>) -> Result<Connection, ConnectError> {
-    let stream = TcpStream::connect(endpoint.address()).await?;
-    // Disables Nagle's algorithm for small requests.
-    let _ = stream.set_nodelay(true);
-    match (tls, endpoint.is_tls()) {
-        (Some(config), true) => {
-            let name = endpoint.server_name().map_err(ConnectError::Failed)?;
-            handshake(TlsConnector::from(config).connect(name, stream).await?).await
+    async fn connect_to(&self, endpoint: &Endpoint) -> Result<Connection, ConnectError> {
+        let stream = TcpStream::connect(endpoint.address()).await?;
+        // Disables Nagle's algorithm for small requests.
+        let _ = stream.set_nodelay(true);
+        match (&self.tls, endpoint.is_tls()) {
+            (Some(config), true) => {
+                let name = endpoint.server_name().map_err(ConnectError::Failed)?;
+                handshake(TlsConnector::from(config.clone()).connect(name, stream).await?).await
+            }
+            (None, true) => Err(ConnectError::Failed("https needs certificates".to_owned())),
+            (_, false) => handshake(stream).await,
         }
-        (None, true) => Err(ConnectError::Failed("https needs certificates".to_owned())),
-        (_, false) => handshake(stream).await,
     }
 }
 
