@@ -10,6 +10,8 @@ mod seats;
 #[cfg(test)]
 mod tests;
 
+use std::future::ready;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,11 +20,11 @@ use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::State;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream};
 use http::header::{AUTHORIZATION, CONTENT_LENGTH};
 use http::{HeaderValue, Request};
 use http_body_util::BodyExt as _;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -178,18 +180,32 @@ fn chunked(response: Response, seat: Seat, limit: Duration) -> Response {
         return response;
     }
     let (mut head, body) = response.into_parts();
-    // A stream has no length of its own; the header lets the client detect a truncated body.
+    // A stream has no length of its own; the header lets the client detect a truncated body. Without a length, an error
+    // at the end does.
     if let Some(length) = length {
         head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     let (pieces, taken) = mpsc::channel::<Bytes>(1);
-    tasks::supervise("chunked response", send_chunks(body, pieces, seat, limit));
-    let taken = ReceiverStream::new(taken).map(Ok::<_, std::convert::Infallible>);
+    let (whole, is_whole) = oneshot::channel();
+    tasks::supervise("chunked response", send_chunks(body, pieces, whole, seat, limit));
+    let end = stream::once(is_whole).filter_map(move |whole| {
+        let is_truncated = whole.is_err() && length.is_none();
+        ready(is_truncated.then(|| Err(io::Error::other("the response is incomplete"))))
+    });
+    let taken = ReceiverStream::new(taken).map(Ok).chain(end);
     Response::from_parts(head, Body::from_stream(taken))
 }
 
-async fn send_chunks(mut body: Body, pieces: mpsc::Sender<Bytes>, seat: Seat, limit: Duration) {
-    while let Some(Ok(frame)) = body.frame().await {
+/// Sends a body in pieces, and then that it was sent whole.
+async fn send_chunks(
+    mut body: Body,
+    pieces: mpsc::Sender<Bytes>,
+    whole: oneshot::Sender<()>,
+    seat: Seat,
+    limit: Duration,
+) {
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return };
         let Ok(data) = frame.into_data() else { continue };
         for piece in data.chunks(CHUNK_BYTES) {
             match timeout(limit, pieces.send(Bytes::copy_from_slice(piece))).await {
@@ -202,5 +218,6 @@ async fn send_chunks(mut body: Body, pieces: mpsc::Sender<Bytes>, seat: Seat, li
             }
         }
     }
+    let _ = whole.send(());
     drop(seat);
 }

@@ -41,6 +41,11 @@ impl Server {
                 if request.uri().path() == "/large" {
                     return Body::from(vec![b'x'; 1_000_000]).into_response();
                 }
+                if request.uri().path() == "/unmeasured" {
+                    let end = query.contains("broken").then(|| Err(io::Error::other("broken")));
+                    let pieces = (0..10).map(|_| Ok(vec![b'x'; 100_000])).chain(end);
+                    return Body::from_stream(stream::iter(pieces)).into_response();
+                }
                 let _ = opened.wait_for(|is_open| *is_open).await;
                 Body::from("{}").into_response()
             }
@@ -217,6 +222,18 @@ async fn a_large_response_keeps_its_seat_until_it_is_read_or_the_client_stops_re
             assert!(short.is_ok_and(|bytes| bytes.len() < 1_000_000), "it breaks off before its length");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn truncated_response_without_a_length_ends_with_an_error() {
+    let server = Server::new();
+    let whole = server.send_request(Method::GET, "/unmeasured", &[]).await;
+    assert_eq!(to_bytes(whole.into_body(), usize::MAX).await.unwrap().len(), 1_000_000);
+    let broken = server.send_request(Method::GET, "/unmeasured?broken", &[]).await;
+    assert!(to_bytes(broken.into_body(), usize::MAX).await.is_err(), "the body breaks off");
+    let unread = server.send_request(Method::GET, "/unmeasured", &[]).await;
+    passes(2 * LIMITS.timeout).await;
+    assert!(to_bytes(unread.into_body(), usize::MAX).await.is_err(), "the client did not read in time");
 }
 
 #[tokio::test(start_paused = true)]
