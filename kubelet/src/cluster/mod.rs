@@ -1,5 +1,5 @@
 //! The kubelet as a member of a cluster: node registration, node lease, events, the pods that the API server assigned,
-//! and the peer nodes.
+//! the Services, and the peer nodes.
 //!
 //! `reflector` lists and watches any resource. `registration` maintains the Node, `lease` its heartbeat, `events` posts
 //! events, and `pods` is the pod source of the API server. These modules are pure: `node` computes what is written to
@@ -15,6 +15,7 @@ mod node;
 mod pods;
 mod reflector;
 mod registration;
+pub mod services;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +39,7 @@ use self::members_file::MembersFile;
 use self::membership::{Change, Membership, PartialNode};
 use self::reflector::reflect;
 use self::registration::NodeRegistration;
+use self::services::ServiceSnapshot;
 use crate::desired::{Desired, Snapshot};
 use crate::identity::{Api, ApiError, ClusterAccess, EventReporter};
 use crate::network::Members;
@@ -81,6 +83,8 @@ pub struct Settings {
     pub extended: watch::Sender<ResourceList>,
     /// The desired pods of all sources.
     pub desired: watch::Receiver<Arc<Desired>>,
+    /// Receives the Services and EndpointSlices of the cluster. `None` if this kubelet does not need them.
+    pub services: Option<watch::Sender<Arc<ServiceSnapshot>>>,
 }
 
 /// Starts all cluster tasks. `members_sender` first receives the members that are stored on disk.
@@ -131,6 +135,9 @@ pub fn start(
     let known_uid = Box::new(move |uid: &str| mirror_pods.hash_of(uid));
     let event_poster = EventPoster { events: settings.events, apis: client, known_uid };
     tasks.spawn("event poster", event_poster.run());
+    if let Some(services) = settings.services {
+        services::start(&settings.root_dir, &apis, services, reporter, tasks);
+    }
     let (node, visibility_reporter) = (settings.node.clone(), reporter());
     let list_all_retry = LIST_ALL_RETRY;
     let reflector = NodeReflector {

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use super::{node_status, pod_config};
 use crate::cgroups::{Cgroups, Slices};
 use crate::cluster;
+use crate::cluster::services::ServiceSnapshot;
 use crate::desired::{self, Desired, Snapshot};
 use crate::health::Health;
 use crate::identity;
@@ -62,6 +63,8 @@ pub(super) struct Platform {
     pub ranges: Vec<IpNet>,
     /// Sender of the cluster's other nodes.
     pub members_sender: watch::Sender<Option<Arc<Members>>>,
+    /// Sender of the cluster's Services, if the kubelet needs them.
+    pub services_sender: Option<watch::Sender<Arc<ServiceSnapshot>>>,
     pub cgroups: Option<Arc<Cgroups>>,
     pub slices: Option<Arc<Slices>>,
 }
@@ -81,7 +84,7 @@ pub(super) fn start(
     tasks: &mut Tasks,
 ) -> Components {
     let Reporting { outbox, status_manager, health, metrics, .. } = reporting;
-    let Platform { runtime, network, ranges, members_sender, cgroups, slices } = platform;
+    let Platform { runtime, network, ranges, members_sender, services_sender, cgroups, slices } = platform;
     let pleg = Pleg::new(runtime.clone(), metrics.clone(), health.clone());
     let drivers = cgroups.iter().map(|_| CgroupDriver::Cgroupfs);
     let drivers = drivers.chain(slices.iter().map(|_| CgroupDriver::Systemd)).collect();
@@ -101,8 +104,14 @@ pub(super) fn start(
     tasks.spawn("pod workers", PodWorkers::new(Arc::new(deps), node, extended).run(wanted));
     let all = desired.subscribe();
     let snapshots = pod_config::follow(options, outbox.clone(), status_manager.clone(), desired, tasks);
-    let pods = ClusterPods { snapshots, desired: all, extended: extended_sender };
-    join_cluster(options, reporting, ranges, members_sender, pods, tasks);
+    let outputs = ClusterOutputs {
+        snapshots,
+        desired: all,
+        extended: extended_sender,
+        members: members_sender,
+        services: services_sender,
+    };
+    join_cluster(options, reporting, ranges, outputs, tasks);
     Components { event_log, stats, volumes }
 }
 
@@ -158,12 +167,13 @@ fn dependencies(options: &Options, reporting: &Reporting, engine: Engine) -> Dep
     }
 }
 
-/// The channels between the cluster and the pods: snapshots of the API server, the desired state, and extended
-/// resources.
-struct ClusterPods {
+/// The desired pods, and the receivers of what the API server knows: pods, the node, other nodes and Services.
+struct ClusterOutputs {
     snapshots: mpsc::Sender<Arc<Snapshot>>,
     desired: watch::Receiver<Arc<Desired>>,
     extended: watch::Sender<ResourceList>,
+    members: watch::Sender<Option<Arc<Members>>>,
+    services: Option<watch::Sender<Arc<ServiceSnapshot>>>,
 }
 
 /// Starts the node's part in its cluster, if it belongs to one.
@@ -171,8 +181,7 @@ fn join_cluster(
     options: &Options,
     reporting: &Reporting,
     ranges: Vec<IpNet>,
-    members_sender: watch::Sender<Option<Arc<Members>>>,
-    pods: ClusterPods,
+    outputs: ClusterOutputs,
     tasks: &mut Tasks,
 ) {
     let Reporting { outbox, status_manager, cluster_reports, .. } = reporting;
@@ -196,11 +205,12 @@ fn join_cluster(
         chosen: ranges,
         access,
         shown: status_manager.node(),
-        snapshots: pods.snapshots,
+        snapshots: outputs.snapshots,
         reports,
-        extended: pods.extended,
-        desired: pods.desired,
+        extended: outputs.extended,
+        desired: outputs.desired,
         events,
+        services: outputs.services,
     };
-    cluster::start(settings, members_sender, outbox, tasks);
+    cluster::start(settings, outputs.members, outbox, tasks);
 }

@@ -30,6 +30,7 @@ pub fn start(options: Options, runtime: Arc<dyn Runtime>) -> anyhow::Result<Holl
         network: watch::channel(Ok(())).1,
         ranges: Vec::new(),
         members_sender: watch::channel(None).0,
+        services_sender: None,
         cgroups: None,
         slices: None,
     };

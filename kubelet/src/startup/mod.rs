@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use self::components::{Components, Platform, Reporting};
 use crate::cgroups::{Cgroups, Slices};
+use crate::cluster::services::ServiceSnapshot;
 use crate::health::Health;
 use crate::identity;
 use crate::network::Members;
@@ -58,7 +59,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let members = options.cluster.is_some().then_some(members);
     let network =
         pod_network::connect(&options, runtime, &reporting.outbox, members, &stopped, &mut tasks).await?;
-    let platform = platform(&options, &network, members_sender);
+    let (services_sender, _services) = watch::channel(Arc::default());
+    let platform = platform(&options, &network, members_sender, services_sender);
     let components = components::start(&options, &reporting, platform, &mut tasks);
     let served = serve(&options, &root_dir, &network, reporting, components, &mut tasks, stopped).await;
     network.close().await;
@@ -70,6 +72,7 @@ fn platform(
     options: &Options,
     network: &pod_network::Connected,
     members_sender: watch::Sender<Option<Arc<Members>>>,
+    services_sender: watch::Sender<Arc<ServiceSnapshot>>,
 ) -> Platform {
     let is_local = options.docker_endpoint.starts_with("unix:");
     Platform {
@@ -77,6 +80,7 @@ fn platform(
         network: network.health.clone(),
         ranges: network.ranges(),
         members_sender,
+        services_sender: Some(services_sender),
         cgroups: is_local.then(Cgroups::of_machine).flatten().map(Arc::new),
         slices: is_local.then(Slices::of_machine).flatten().map(Arc::new),
     }
