@@ -23,6 +23,7 @@ pub mod probes;
 pub mod report;
 pub mod runtime;
 pub mod server;
+pub mod service_proxy;
 pub mod sources;
 pub mod spec;
 pub mod startup;

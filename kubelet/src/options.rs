@@ -58,6 +58,15 @@ pub enum PodNetwork {
     Docker,
 }
 
+/// The component that makes Services work on this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceProxyMode {
+    /// The kubelet, by rules of nftables.
+    Nftables,
+    /// Another program, such as a stock kube-proxy.
+    None,
+}
+
 /// The settings of one kubelet.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -98,6 +107,8 @@ pub struct Options {
     pub pod_network: Option<PodNetwork>,
     /// The pod CIDRs, one per family, the primary one first; empty to select a free one.
     pub pod_cidrs: Vec<IpNet>,
+    /// The component that makes Services work; `None` to select one.
+    pub service_proxy: Option<ServiceProxyMode>,
     /// Maximum number of pods on this node.
     pub max_pods: usize,
     /// Name servers for pods with the policy ClusterFirst.
@@ -142,6 +153,7 @@ impl Options {
             sandbox_image: None,
             pod_network: None,
             pod_cidrs: Vec::new(),
+            service_proxy: None,
             max_pods: 110,
             cluster_dns: Vec::new(),
             cluster_domain: String::new(),

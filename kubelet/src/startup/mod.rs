@@ -7,6 +7,7 @@ mod node_rename;
 mod node_status;
 mod pod_config;
 mod pod_network;
+mod service_proxy;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -59,7 +60,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let members = options.cluster.is_some().then_some(members);
     let network =
         pod_network::connect(&options, runtime, &reporting.outbox, members, &stopped, &mut tasks).await?;
-    let (services_sender, _services) = watch::channel(Arc::default());
+    let services_sender =
+        service_proxy::start(&options, network.native(), &reporting.outbox, &mut tasks).await?;
     let platform = platform(&options, &network, members_sender, services_sender);
     let components = components::start(&options, &reporting, platform, &mut tasks);
     let served = serve(&options, &root_dir, &network, reporting, components, &mut tasks, stopped).await;
@@ -72,7 +74,7 @@ fn platform(
     options: &Options,
     network: &pod_network::Connected,
     members_sender: watch::Sender<Option<Arc<Members>>>,
-    services_sender: watch::Sender<Arc<ServiceSnapshot>>,
+    services_sender: Option<watch::Sender<Arc<ServiceSnapshot>>>,
 ) -> Platform {
     let is_local = options.docker_endpoint.starts_with("unix:");
     Platform {
@@ -80,7 +82,7 @@ fn platform(
         network: network.health.clone(),
         ranges: network.ranges(),
         members_sender,
-        services_sender: Some(services_sender),
+        services_sender,
         cgroups: is_local.then(Cgroups::of_machine).flatten().map(Arc::new),
         slices: is_local.then(Slices::of_machine).flatten().map(Arc::new),
     }

@@ -32,6 +32,11 @@ impl Connected {
         self.native.iter().flat_map(|(native, _)| native.current()).collect()
     }
 
+    /// The native network, unless the engine provides addresses.
+    pub fn native(&self) -> Option<Arc<Native>> {
+        self.native.as_ref().map(|(native, _)| native.clone())
+    }
+
     /// Closes the network. Its bridge is removed if no pod uses it.
     pub async fn close(self) {
         let Some((native, reconciler)) = self.native else { return };

@@ -65,6 +65,7 @@ const SUPPORTED: &[(&str, Setter)] = &[
     ("healthzPort", |v, d| set(&mut d.healthz_port, number(v, 0, i64::from(u16::MAX)))),
     ("maxPods", |v, d| set(&mut d.options.max_pods, number(v, 0, i64::from(i32::MAX)))),
     ("podCIDR", |v, d| set(&mut d.options.pod_cidrs, parsed(v, values::ranges))),
+    ("serviceProxy", |v, d| set(&mut d.options.service_proxy, parsed(v, values::service_proxy).map(Some))),
     ("clusterDNS", |v, d| set(&mut d.options.cluster_dns, list(v, |v| parsed(v, values::ip)))),
     ("clusterDomain", |v, d| set(&mut d.options.cluster_domain, text(v))),
     ("serializeImagePulls", |v, d| {

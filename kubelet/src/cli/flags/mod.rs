@@ -146,6 +146,12 @@ impl Flags<'_> {
         );
         self.set("--max-pods", &flags.max_pods, |text| values::at_least(text, 1), &mut options.max_pods);
         self.set("--pod-network", &flags.pod_network, some(values::pod_network), &mut options.pod_network);
+        self.set(
+            "--service-proxy",
+            &flags.service_proxy,
+            some(values::service_proxy),
+            &mut options.service_proxy,
+        );
         self.set("--pod-cidr", &flags.pod_cidr, values::ranges, &mut options.pod_cidrs);
         self.set("--sandbox-image", &flags.sandbox_image, some(text), &mut options.sandbox_image);
         self.extend("--cluster-dns", &commas(&flags.cluster_dns), values::ip, &mut options.cluster_dns);

@@ -7,7 +7,7 @@ use command::InvalidValue;
 pub use command::duration;
 use ipnet::IpNet;
 
-use crate::options::{PodNetwork, Taint};
+use crate::options::{PodNetwork, ServiceProxyMode, Taint};
 
 /// Parses a duration greater than zero.
 pub fn positive_duration(text: &str) -> Result<Duration, InvalidValue> {
@@ -27,6 +27,15 @@ pub fn pod_network(text: &str) -> Result<PodNetwork, InvalidValue> {
         "docker" => Ok(PodNetwork::Docker),
         "cni" => Err("is not supported; write native or docker".to_owned()),
         _ => Err("is not a pod network; write native or docker".to_owned()),
+    }
+}
+
+/// Parses the service proxy.
+pub fn service_proxy(text: &str) -> Result<ServiceProxyMode, InvalidValue> {
+    match text {
+        "nftables" => Ok(ServiceProxyMode::Nftables),
+        "none" => Ok(ServiceProxyMode::None),
+        _ => Err("is not a service proxy; write nftables or none".to_owned()),
     }
 }
 

@@ -227,6 +227,11 @@ impl Native {
         self.ranges().own.current.clone()
     }
 
+    /// The pod CIDRs whose addresses pods of this node may have: the current ones, and former ones of older pods.
+    pub fn all_pod_cidrs(&self) -> Vec<IpNet> {
+        self.ranges().own.all().iter().map(IpNet::trunc).collect()
+    }
+
     fn ranges(&self) -> Arc<Ranges> {
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -467,6 +472,11 @@ fn key(identity: &Identity) -> Key {
 /// The name of a node's bridge, which is also the name of its nftables table.
 pub fn bridge_of(node: &str) -> String {
     Bridge::name_of(node)
+}
+
+/// The name of the nftables table of the service proxy, of the node with this bridge.
+pub fn services_table_of(bridge: &str) -> String {
+    bridge.replacen("coracle-", "coracle-services-", 1)
 }
 
 /// The directory of a node's network records.

@@ -7,7 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use ipnet::IpNet;
 
 use super::record::Record;
-use super::{Native, Ranges};
+use super::{Native, Ranges, services_table_of};
+use crate::network::nft::services::ServiceTable;
 use crate::network::nft::{Node, Port, Protocol, Repairs, Rules, legacy};
 use crate::runtime::spec::HostPort;
 
@@ -116,5 +117,7 @@ impl Native {
 pub(super) fn remove_rules(bridge: &str) -> io::Result<()> {
     let legacy = legacy::close(bridge).map_err(io::Error::other);
     Rules::open().and_then(|mut rules| rules.remove(bridge)).map_err(io::Error::other)?;
+    let services = services_table_of(bridge);
+    ServiceTable::open().and_then(|mut table| table.remove(&services)).map_err(io::Error::other)?;
     legacy
 }

@@ -4,6 +4,7 @@
 //! conntrack entry. Its packets then go to a pod that is gone. Likewise, a pod that sent to a peer's pods before
 //! the peer was known stays masqueraded.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
@@ -91,6 +92,14 @@ impl Flow {
             || changes.add.iter().filter(is_at).any(|port| !led_here(port) && (is_led || !self.is_answered))
     }
 
+    /// Whether the entry leads to none of the endpoints of its Service. `changed` has the endpoints by address.
+    fn is_stale_service(&self, changed: &BTreeMap<SocketAddr, &BTreeSet<SocketAddr>>) -> bool {
+        let port = SocketAddr::new(Family::of(self.to.ip()).unspecified_address(), self.to.port());
+        let Some(endpoints) = changed.get(&self.to).or_else(|| changed.get(&port)) else { return false };
+        // An entry without DNAT that was answered belongs to another use of the port.
+        !endpoints.contains(&self.reply_from) && (self.reply_from != self.to || !self.is_answered)
+    }
+
     /// Whether the entry masquerades a pod of the node towards pods of other nodes. Entries with DNAT do not count,
     /// because they may need it.
     fn is_masqueraded(&self, node: &Node) -> bool {
@@ -140,6 +149,29 @@ pub(super) fn forget_masqueraded(socket: &mut Socket, node: &Node) {
         {
             tracing::warn!(error = %error.errno(), "cannot delete conntrack entries: UDP packets from pods to other \
                  nodes may be masqueraded until the flow is idle");
+        }
+    }
+}
+
+/// Deletes UDP entries that lead to endpoints which a Service no longer has, after a change of the Services. Without
+/// `before`, all entries are checked. `before` and `after` have the endpoints of each address; the unspecified address
+/// means a port of this host.
+pub(super) fn forget_services(
+    socket: &mut Socket,
+    before: Option<&BTreeMap<SocketAddr, BTreeSet<SocketAddr>>>,
+    after: &BTreeMap<SocketAddr, BTreeSet<SocketAddr>>,
+) {
+    let gone = before.into_iter().flatten().filter(|(at, _)| !after.contains_key(*at));
+    let changed = after.iter().filter(|(at, to)| before.is_none_or(|before| before.get(*at) != Some(*to)));
+    let none = BTreeSet::new();
+    let changed: BTreeMap<SocketAddr, &BTreeSet<SocketAddr>> =
+        changed.map(|(at, to)| (*at, to)).chain(gone.map(|(at, _)| (*at, &none))).collect();
+    for family in Family::BOTH {
+        if changed.keys().any(|at| Family::of(at.ip()) == family)
+            && let Err(error) = forget_of(socket, family, |flow| flow.is_stale_service(&changed))
+        {
+            tracing::warn!(error = %error.errno(), "cannot delete conntrack entries: clients of a changed UDP Service may \
+                 reach it only after a pause");
         }
     }
 }

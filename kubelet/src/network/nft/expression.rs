@@ -45,6 +45,11 @@ pub fn oif_is_not(interface: &str) -> Vec<Expression> {
     vec![meta(META_OIFNAME, FIRST), compare(false, &name(interface))]
 }
 
+/// Matches every input interface but this one.
+pub fn iif_is_not(interface: &str) -> Vec<Expression> {
+    vec![meta(META_IIFNAME, FIRST), compare(false, &name(interface))]
+}
+
 /// Matches the address family.
 pub fn family_is(family: Family) -> Vec<Expression> {
     vec![meta(META_NFPROTO, FIRST), compare(true, &[family.number()])]
@@ -67,21 +72,40 @@ pub fn destination_not_in_set(family: Family, set: &str) -> Vec<Expression> {
 
 /// Matches a destination address of this host.
 pub fn is_to_local_address() -> Vec<Expression> {
-    const RESULT_ADDRESS_TYPE: u32 = 3;
     const OF_DESTINATION: u32 = 2;
+    is_local_address(OF_DESTINATION)
+}
+
+/// Matches a source address of this host.
+pub fn is_from_local_address() -> Vec<Expression> {
+    const OF_SOURCE: u32 = 1;
+    is_local_address(OF_SOURCE)
+}
+
+fn is_local_address(which: u32) -> Vec<Expression> {
+    const RESULT_ADDRESS_TYPE: u32 = 3;
     /// The route type `RTN_LOCAL` (linux/rtnetlink.h).
     const LOCAL: u32 = 2;
-    let data = Attributes::new().number(1, FIRST).number(2, RESULT_ADDRESS_TYPE).number(3, OF_DESTINATION);
+    let data = Attributes::new().number(1, FIRST).number(2, RESULT_ADDRESS_TYPE).number(3, which);
     vec![Expression::new("fib", &data), compare(true, &LOCAL.to_ne_bytes())]
 }
 
 /// Matches connections with DNAT.
 pub fn is_dnat() -> Vec<Expression> {
+    has_dnat(true)
+}
+
+/// Matches connections without DNAT.
+pub fn is_not_dnat() -> Vec<Expression> {
+    has_dnat(false)
+}
+
+fn has_dnat(has: bool) -> Vec<Expression> {
     const STATUS: u32 = 2;
     /// The status bit `IPS_DST_NAT` (linux/netfilter/nf_conntrack_common.h).
     const REDIRECTED: u32 = 1 << 5;
     let status = Attributes::new().number(1, FIRST).number(2, STATUS);
-    vec![Expression::new("ct", &status), mask(&REDIRECTED.to_ne_bytes()), compare(false, &[0; 4])]
+    vec![Expression::new("ct", &status), mask(&REDIRECTED.to_ne_bytes()), compare(!has, &[0; 4])]
 }
 
 /// Matches packets without a tracked connection.
@@ -103,14 +127,12 @@ pub fn is_original_direction() -> Vec<Expression> {
 
 /// Matches connections whose original destination is a key of the map, regardless of DNAT.
 pub fn original_destination_in(family: Family, map: &str, by_address: bool) -> Vec<Expression> {
-    /// The conntrack key `NFT_CT_PROTO_DST`.
-    const PORT: u32 = 12;
     let protocol = if by_address { FIRST + words(family) } else { FIRST };
     let mut all =
         if by_address { vec![original(family.original_destination_key(), FIRST)] } else { Vec::new() };
     all.extend([
         meta(META_L4PROTO, protocol),
-        original(PORT, protocol + 1),
+        original(ORIGINAL_PORT, protocol + 1),
         // Only the match counts; the value is not used.
         lookup(map, Some(FIRST), false),
     ]);
@@ -120,23 +142,98 @@ pub fn original_destination_in(family: Family, map: &str, by_address: bool) -> V
 /// DNAT to the target that the map has for the packet's protocol and port. With `by_address`, the address of the
 /// packet counts too. Without an entry in the map, the rule ends.
 pub fn redirect(family: Family, map: &str, by_address: bool) -> Vec<Expression> {
-    const DESTINATION: u32 = 1;
-    const PORT_OFFSET: u32 = 2;
     let protocol = if by_address { FIRST + words(family) } else { FIRST };
     let port = payload(BASE_TRANSPORT, PORT_OFFSET, 2, protocol + 1);
-    let to = Attributes::new()
-        .number(1, DESTINATION)
-        .number(2, u32::from(family.number()))
-        .number(3, FIRST)
-        .number(5, FIRST + words(family));
     let mut all = if by_address { vec![destination(family, FIRST)] } else { Vec::new() };
     all.extend([
         meta(META_L4PROTO, protocol),
         port,
         lookup(map, Some(FIRST), false),
-        Expression::new("nat", &to),
+        dnat(family, FIRST, FIRST + words(family)),
     ]);
     all
+}
+
+/// DNAT to the address at register `address` and the port at register `port`.
+pub fn dnat(family: Family, address: u32, port: u32) -> Expression {
+    const DESTINATION: u32 = 1;
+    let to = Attributes::new()
+        .number(1, DESTINATION)
+        .number(2, u32::from(family.number()))
+        .number(3, address)
+        .number(5, port);
+    Expression::new("nat", &to)
+}
+
+/// Loads the key of a Service from the packet's destination to `register`: address, protocol and port. The address
+/// is unspecified for a node port.
+pub fn service_key(family: Family, is_node_port: bool, register: u32) -> Vec<Expression> {
+    let protocol = register + words(family);
+    let address = if is_node_port { no_address(family, register) } else { destination(family, register) };
+    let port = payload(BASE_TRANSPORT, PORT_OFFSET, 2, protocol + 1);
+    vec![address, meta(META_L4PROTO, protocol), port]
+}
+
+/// Loads the same key from the original destination of the connection, regardless of DNAT.
+pub fn original_service_key(family: Family, is_node_port: bool, register: u32) -> Vec<Expression> {
+    let protocol = register + words(family);
+    let address = match is_node_port {
+        true => no_address(family, register),
+        false => original(family.original_destination_key(), register),
+    };
+    vec![address, meta(META_L4PROTO, protocol), original(ORIGINAL_PORT, protocol + 1)]
+}
+
+fn no_address(family: Family, register: u32) -> Expression {
+    let zeros = value(&vec![0; usize::from(family.address_length())]);
+    Expression::new("immediate", &Attributes::new().number(1, register).nested(2, &zeros))
+}
+
+/// Draws a random number below `modulus`, in host byte order.
+pub fn random(modulus: u32, register: u32) -> Expression {
+    const RANDOM: u32 = 1;
+    Expression::new("numgen", &Attributes::new().number(1, register).number(2, modulus).number(3, RANDOM))
+}
+
+/// A change of a map by a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetOperation {
+    /// Adds a missing element, or renews the timeout of an existing one.
+    Update,
+    /// Deletes an element if it exists.
+    Delete,
+}
+
+/// Changes the element of a map with the key and value at these registers. The timeout is in milliseconds.
+pub fn change_map(map: &str, operation: SetOperation, key: u32, data: u32, timeout: u64) -> Expression {
+    let (number, timeout) = match operation {
+        SetOperation::Update => (1, Some(timeout)),
+        SetOperation::Delete => (2, None),
+    };
+    let mut change = Attributes::new().text(1, map).number(3, number).number(4, key).number(5, data);
+    if let Some(timeout) = timeout {
+        change = change.long(6, timeout);
+    }
+    Expression::new("dynset", &change)
+}
+
+/// Matches TCP.
+pub fn is_tcp() -> Vec<Expression> {
+    const TCP: u8 = 6;
+    vec![meta(META_L4PROTO, FIRST), compare(true, &[TCP])]
+}
+
+/// Rejects the packet with a TCP reset.
+pub fn reject_with_reset() -> Expression {
+    const TCP_RESET: u32 = 1;
+    Expression::new("reject", &Attributes::new().number(1, TCP_RESET).bytes(2, &[0]))
+}
+
+/// Rejects the packet with an ICMP error: port unreachable.
+pub fn reject_as_unreachable() -> Expression {
+    const ICMPX: u32 = 2;
+    const PORT_UNREACHABLE: u8 = 1;
+    Expression::new("reject", &Attributes::new().number(1, ICMPX).bytes(2, &[PORT_UNREACHABLE]))
 }
 
 /// Replaces the source address by the address of the output interface.
@@ -170,6 +267,10 @@ const BASE_NETWORK: u32 = 1;
 /// The direction `IP_CT_DIR_ORIGINAL`, that of a connection's first packet.
 const ORIGINAL: u8 = 0;
 const BASE_TRANSPORT: u32 = 2;
+/// Offset of the destination port in a transport header, in bytes.
+const PORT_OFFSET: u32 = 2;
+/// The conntrack key `NFT_CT_PROTO_DST`.
+const ORIGINAL_PORT: u32 = 12;
 
 fn in_prefix(family: Family, offset: u32, address: &[u8], bits: u8) -> Vec<Expression> {
     let length = usize::from(family.address_length());
@@ -185,12 +286,18 @@ fn mask_byte(ones: usize) -> u8 {
     u8::MAX.checked_shl(8 - ones.min(8) as u32).unwrap_or(0)
 }
 
-fn destination(family: Family, register: u32) -> Expression {
+/// Loads the destination address.
+pub fn destination(family: Family, register: u32) -> Expression {
     payload(BASE_NETWORK, family.destination_offset(), u32::from(family.address_length()), register)
 }
 
+/// Loads the source address.
+pub fn source(family: Family, register: u32) -> Expression {
+    payload(BASE_NETWORK, family.source_offset(), u32::from(family.address_length()), register)
+}
+
 /// The number of registers for an address.
-fn words(family: Family) -> u32 {
+pub fn words(family: Family) -> u32 {
     u32::from(family.address_length()) / 4
 }
 
@@ -229,7 +336,21 @@ pub(super) fn compare(equal: bool, with: &[u8]) -> Expression {
 }
 
 pub(super) fn lookup(set: &str, into: Option<u32>, inverted: bool) -> Expression {
-    let mut data = Attributes::new().text(1, set).number(2, FIRST);
+    look_up(set, FIRST, into, inverted)
+}
+
+/// Looks up the key at a register. In a map, loads the value to `into`. Without an element, the rule ends.
+pub fn lookup_at(set: &str, key: u32, into: Option<u32>) -> Expression {
+    look_up(set, key, into, false)
+}
+
+/// Looks up the key at a register in a map of verdicts. Without an element, the rule ends.
+pub fn lookup_verdict(map: &str, key: u32) -> Expression {
+    look_up(map, key, Some(DECISION), false)
+}
+
+fn look_up(set: &str, key: u32, into: Option<u32>, inverted: bool) -> Expression {
+    let mut data = Attributes::new().text(1, set).number(2, key);
     if let Some(register) = into {
         data = data.number(3, register);
     }

@@ -166,7 +166,8 @@ pub(super) fn read_address(family: Family, bytes: &[u8]) -> Option<(IpAddr, &[u8
     }
 }
 
-fn port_bytes(port: u16) -> [u8; 4] {
+/// The bytes of a port in network byte order, padded to a register.
+pub(super) fn port_bytes(port: u16) -> [u8; 4] {
     let [high, low] = port.to_be_bytes();
     [high, low, 0, 0]
 }

@@ -16,9 +16,11 @@ mod frames;
 mod host_ports;
 mod intervals;
 pub mod legacy;
+pub mod services;
 mod snapshot;
 mod socket;
 mod table;
+mod transaction;
 mod watch;
 mod wire;
 
@@ -37,6 +39,7 @@ use firewall::Forward;
 use snapshot::KernelRules;
 use socket::{RequestError, Socket};
 use table::Table;
+use transaction::transact;
 use wire::Message;
 
 /// An IP version.
@@ -173,10 +176,6 @@ impl Repairs {
         !is_changed && self.ports.is_empty() && self.opened.is_empty()
     }
 }
-
-/// Maximum number of retries after concurrent changes. No program makes that many changes in a row. Each retry
-/// costs about a millisecond.
-const MAX_TRIES: usize = 200;
 
 /// The reason why the kernel does not support anti-spoofing rules, once it is known. It does not change while the
 /// kubelet runs.
@@ -379,35 +378,13 @@ impl Rules {
         Ok(())
     }
 
-    /// Plans changes from the current rules and commits them. Starts again if another program changed rules
-    /// meanwhile.
+    /// Plans changes from the current rules and commits them.
     fn apply<T>(
         &mut self,
         doing: &'static str,
         plan: impl Fn(&mut Socket) -> Result<(Vec<Message>, T), RequestError>,
     ) -> Result<T, Error> {
-        let refused = |error| match error {
-            RequestError::Changed => Error::Contended { doing },
-            RequestError::NoBridgeFamily(errno) => Error::NoBridgeFamily { doing, source: errno.into() },
-            RequestError::Refused { errno, what } => Error::refused(doing, errno, what),
-        };
-        for _ in 0..MAX_TRIES {
-            let generation = self.socket.generation().map_err(refused)?;
-            let tried = plan(&mut self.socket).and_then(|(messages, result)| {
-                self.socket.commit(generation, &messages)?;
-                Ok(result)
-            });
-            match tried {
-                Ok(result) => return Ok(result),
-                Err(RequestError::Changed) => {}
-                // The error may come from a concurrent change.
-                Err(error) if self.socket.generation().map_err(refused)? == generation => {
-                    return Err(refused(error));
-                }
-                Err(_) => {}
-            }
-        }
-        Err(Error::Contended { doing })
+        transact(&mut self.socket, doing, plan)
     }
 }
 

@@ -124,7 +124,8 @@ const OWNED: u32 = 0x2;
 /// The families whose chains see forwarded IP packets: ip, ip6 and inet.
 const HOSTS: [u8; 3] = [2, 10, INET];
 
-fn layout(
+/// Reads the layout of a table with these chains.
+pub fn layout(
     socket: &mut Socket,
     family: u8,
     name: &str,
@@ -183,13 +184,17 @@ fn read_element(element: &[u8]) -> Element {
     Element { edge: IntervalEdge { key: value(1), is_end }, value: value(2) }
 }
 
-struct Named {
-    family: u8,
-    name: String,
-    flags: u32,
+/// A table.
+pub struct Named {
+    /// The family, `NFPROTO_*`.
+    pub family: u8,
+    pub name: String,
+    /// The flags, `NFT_TABLE_F_*`.
+    pub flags: u32,
 }
 
-fn read_table(answer: &Received<'_>) -> Option<Named> {
+/// Reads a table from an answer.
+pub fn read_table(answer: &Received<'_>) -> Option<Named> {
     let attrs = answer.attributes();
     Some(Named {
         family: answer.family(),
@@ -198,14 +203,19 @@ fn read_table(answer: &Received<'_>) -> Option<Named> {
     })
 }
 
-struct Chain {
-    family: u8,
-    table: String,
-    name: String,
-    hook: Option<Hook>,
+/// A chain of any table.
+pub struct Chain {
+    /// The family, `NFPROTO_*`.
+    pub family: u8,
+    /// The table name.
+    pub table: String,
+    pub name: String,
+    /// The hook of a base chain.
+    pub hook: Option<Hook>,
 }
 
-fn read_chain(answer: &Received<'_>) -> Option<Chain> {
+/// Reads a chain from an answer.
+pub fn read_chain(answer: &Received<'_>) -> Option<Chain> {
     let attrs = answer.attributes();
     let hook = find(attrs, 4).and_then(|place| {
         Some(Hook {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
-use rustix::net::sockopt::{Timeout, set_socket_send_buffer_size, set_socket_timeout};
+use rustix::net::sockopt::{
+    Timeout, set_socket_send_buffer_size, set_socket_send_buffer_size_force, set_socket_timeout,
+};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{bind, recv, send, socket_with};
 
@@ -21,8 +23,9 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Size of the receive buffer. It is larger than any message of the kernel, which repeats rejected messages.
 const RECEIVE_BUFFER_BYTES: usize = 256 << 10;
 
-/// Size of the send buffer. It has space for all host ports of a full node in one batch, some hundred bytes each.
-const SEND_BUFFER_BYTES: usize = 1 << 20;
+/// Limit of a batch, which the kernel allocates only while it is sent. It has space for the rules of 200,000 endpoints
+/// of Services, some hundred bytes each.
+const SEND_BUFFER_BYTES: usize = 64 << 20;
 
 #[derive(Debug)]
 pub enum RequestError {
@@ -62,8 +65,10 @@ impl Socket {
     pub fn open(groups: u32) -> Result<Self, Errno> {
         let socket = connect(groups, SocketFlags::CLOEXEC)?;
         set_socket_timeout(&socket, Timeout::Recv, Some(RESPONSE_TIMEOUT))?;
-        // The system may allow less; a batch that does not fit fails when it is sent.
-        set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
+        // Without CAP_NET_ADMIN the system allows less; a batch that does not fit fails when it is sent.
+        if set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES).is_err() {
+            set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
+        }
         Ok(Self { socket, next: 1, buffer: vec![0; RECEIVE_BUFFER_BYTES] })
     }
 
@@ -240,6 +245,7 @@ fn what(message: &Message) -> String {
     };
     let table = format!("table {family}{}", named(1));
     match message.kind as u8 {
+        kind::DELETE_CHAIN => format!("to delete chain {} of {table}", named(3)),
         kind::NEW_CHAIN => format!("chain {} of {table}", named(3)),
         kind::NEW_RULE => {
             let comment = find(attributes, 7).and_then(super::table::read_comment).unwrap_or_default();

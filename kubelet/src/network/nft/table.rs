@@ -28,6 +28,8 @@ pub mod kind {
     pub const NEW_CHAIN: u8 = 3;
     /// `NFT_MSG_GETCHAIN`.
     pub const GET_CHAIN: u8 = 4;
+    /// `NFT_MSG_DELCHAIN`: deletes a chain with its rules.
+    pub const DELETE_CHAIN: u8 = 5;
     /// `NFT_MSG_NEWRULE`.
     pub const NEW_RULE: u8 = 6;
     /// `NFT_MSG_GETRULE`.
@@ -52,8 +54,8 @@ pub mod kind {
 /// while it lists them, and then repeats and omits elements. This size takes 128 KiB of kernel memory.
 const MOST_PORTS: u32 = 8192;
 
-/// Elements per message. A list has at most 64 KiB, and an element of a kubelet about 80 bytes.
-const ELEMENTS_AT_ONCE: usize = 500;
+/// Elements per message. A list has at most 64 KiB, and an element of a kubelet at most 150 bytes.
+const ELEMENTS_AT_ONCE: usize = 400;
 
 /// The hook of a base chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,15 +71,15 @@ pub struct Hook {
 }
 
 /// The hook `NF_INET_PRE_ROUTING`.
-const PREROUTING: u32 = 0;
+pub const PREROUTING: u32 = 0;
 /// The hook `NF_INET_LOCAL_IN`.
 const INPUT: u32 = 1;
 /// The hook `NF_INET_FORWARD`.
 pub const FORWARD: u32 = 2;
 /// The hook `NF_INET_LOCAL_OUT`.
-const OUTPUT: u32 = 3;
+pub const OUTPUT: u32 = 3;
 /// The hook `NF_INET_POST_ROUTING`.
-const POSTROUTING: u32 = 4;
+pub const POSTROUTING: u32 = 4;
 
 /// The priority of other filters (`NF_IP_PRI_FILTER`).
 const AMONG_FILTERS: i32 = 0;
@@ -117,7 +119,7 @@ pub struct SetSpec {
 /// The flag `NFT_SET_INTERVAL`.
 const RANGES: u32 = 0x4;
 /// The flag `NFT_SET_MAP`.
-const MAP: u32 = 0x8;
+pub const MAP: u32 = 0x8;
 
 /// The layout of a table, current or desired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,135 @@
+//! The nftables table of the service proxy: what it should contain, independent of its form in the kernel. Pure.
+//!
+//! The table has maps from address, protocol and port of a Service to a chain and to a group of endpoints. A chain
+//! exists once per number of endpoints, because `numgen` needs a constant modulus. It draws a random number below
+//! that, and looks up the endpoint by group and number. A new connection needs the same few lookups, whatever the
+//! number of Services, and a change of a Service changes only elements of maps.
+
+mod affinity;
+mod elements;
+mod layout;
+mod reader;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+use sha2::{Digest, Sha256};
+
+use super::Protocol;
+
+pub use table::{Applied, ServiceTable};
+
+/// From where a connection to a Service comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// From this node or one of its pods.
+    Inside,
+    /// From elsewhere.
+    Outside,
+}
+
+impl Side {
+    /// Both sides.
+    pub const BOTH: [Self; 2] = [Self::Inside, Self::Outside];
+}
+
+/// An address and port at which clients find a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServiceAddress {
+    /// The address. The unspecified address means all addresses of this node except the loopback ones.
+    pub ip: IpAddr,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The port.
+    pub port: u16,
+}
+
+impl ServiceAddress {
+    /// Whether it is a port at all addresses of this node.
+    pub fn is_node_port(&self) -> bool {
+        self.ip.is_unspecified()
+    }
+}
+
+/// Identifies a group of endpoints in the kernel. It depends only on the name of the group, so that the next
+/// kubelet computes the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupId(u64);
+
+impl GroupId {
+    /// The ID of the group with this name. Names of different groups must differ.
+    pub fn of(name: &str) -> Self {
+        let digest = Sha256::digest(name);
+        Self(digest.iter().take(8).fold(0, |id, byte| (id << 8) | u64::from(*byte)))
+    }
+}
+
+/// What happens to a connection to a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// It goes to an endpoint of the group.
+    Group(GroupId),
+    /// It is rejected, by a TCP reset or as an unreachable port.
+    Reject,
+    /// Its packets are dropped.
+    Drop,
+}
+
+/// Endpoints among which connections are distributed evenly.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// How long a client without a new connection stays with its endpoint, in seconds. `None` without session
+    /// affinity.
+    pub affinity_seconds: Option<u32>,
+    /// The endpoints, all of one family, sorted and without duplicates; not empty.
+    pub endpoints: Vec<SocketAddr>,
+}
+
+/// All Services of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceRules {
+    /// Where connections go, by side and address.
+    pub targets: BTreeMap<(Side, ServiceAddress), Target>,
+    /// The groups that the targets name.
+    pub groups: BTreeMap<GroupId, Group>,
+    /// Addresses whose clients outside of this node's pods get the address of this node.
+    pub masqueraded: BTreeSet<ServiceAddress>,
+    /// Endpoints that are pods of this node. If one reaches itself through a Service, it gets the address of this
+    /// node, because it would not accept its own.
+    pub own_endpoints: BTreeSet<IpAddr>,
+}
+
+impl ServiceRules {
+    /// The endpoints of a UDP address, over both sides. Empty if there are none.
+    fn udp_endpoints(&self) -> BTreeMap<SocketAddr, BTreeSet<SocketAddr>> {
+        let mut all: BTreeMap<SocketAddr, BTreeSet<SocketAddr>> = BTreeMap::new();
+        let of_udp = self.targets.iter().filter(|((_, at), _)| at.protocol == Protocol::Udp);
+        for ((_, at), target) in of_udp {
+            let endpoints = all.entry(SocketAddr::new(at.ip, at.port)).or_default();
+            if let Target::Group(id) = target {
+                endpoints.extend(self.groups.get(id).iter().flat_map(|group| &group.endpoints));
+            }
+        }
+        all
+    }
+}
+
+/// The parameters of a node for the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceNode {
+    /// The table name.
+    pub name: String,
+    /// The name of the pods' bridge.
+    pub bridge: String,
+    /// The pod CIDRs of this node, current and former ones.
+    pub cidrs: Vec<IpNet>,
+    /// Whether frames between pods of this node pass the rules for IP (`net.bridge.bridge-nf-call-iptables`). If not,
+    /// replies between such pods would bypass NAT, so these connections get the address of this node.
+    pub filters_bridged: bool,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod tests;

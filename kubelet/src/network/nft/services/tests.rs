@@ -1,0 +1,91 @@
+//! Tests of the elements and chains of the service proxy's table.
+
+use std::net::SocketAddr;
+
+use super::elements::{Value, changes, elements};
+use super::layout::{Capacity, Set, SetKind, layout, pickers};
+use super::{Group, GroupId, ServiceAddress, ServiceNode, ServiceRules, Side, Target};
+use crate::network::nft::{Family, Protocol};
+
+fn at(text: &str, protocol: Protocol) -> ServiceAddress {
+    let at: SocketAddr = text.parse().unwrap();
+    ServiceAddress { ip: at.ip(), protocol, port: at.port() }
+}
+
+/// Rules with one Service at `10.96.0.9:80`.
+fn rules(endpoints: &[&str], affinity_seconds: Option<u32>) -> ServiceRules {
+    let mut rules = ServiceRules::default();
+    let id = GroupId::of("web");
+    let endpoints = endpoints.iter().map(|text| text.parse().unwrap()).collect();
+    rules.groups.insert(id, Group { affinity_seconds, endpoints });
+    rules.targets.insert((Side::Inside, at("10.96.0.9:80", Protocol::Tcp)), Target::Group(id));
+    rules
+}
+
+fn names(rules: &ServiceRules) -> Vec<String> {
+    pickers(rules).iter().map(super::layout::Picker::name).collect()
+}
+
+#[test]
+fn a_chain_exists_once_per_number_of_endpoints() {
+    let mut two = rules(&["10.0.0.2:80", "10.0.0.3:80"], None);
+    assert_eq!(names(&two), ["inside_2"]);
+    let id = GroupId::of("web");
+    for (side, text) in [(Side::Inside, "10.96.0.10:80"), (Side::Outside, "0.0.0.0:30080")] {
+        two.targets.insert((side, at(text, Protocol::Udp)), Target::Group(id));
+    }
+    assert_eq!(names(&two), ["inside_2", "outside_port_2"]);
+    assert_eq!(names(&rules(&["10.0.0.2:80"], Some(60))), ["inside_1_for_60s"]);
+}
+
+#[test]
+fn elements_lead_from_an_address_to_endpoints() {
+    let all = elements(&rules(&["10.0.0.2:80", "10.0.0.3:8080"], None));
+    let get = |kind, key: &[u8]| all.get(&(Set { kind, family: Family::V4 }, key.into())).cloned();
+    let key = [10, 96, 0, 9, 6, 0, 0, 0, 0, 80, 0, 0];
+    assert_eq!(get(SetKind::Services(Side::Inside), &key), Some(Value::Goto("inside_2".into())));
+    let Some(Value::Data(group)) = get(SetKind::Groups(Side::Inside), &key) else { panic!("no group") };
+    let endpoint = |number: u32| get(SetKind::Endpoints, &[&group[..], &number.to_ne_bytes()].concat());
+    assert_eq!(endpoint(0), Some(Value::Data([10, 0, 0, 2, 0, 80, 0, 0].into())));
+    assert_eq!(endpoint(1), Some(Value::Data([10, 0, 0, 3, 0x1f, 0x90, 0, 0].into())));
+    assert_eq!(all.len(), 4, "a group without session affinity has no members");
+}
+
+#[test]
+fn a_change_of_one_service_changes_only_its_elements() {
+    let before = elements(&rules(&["10.0.0.2:80", "10.0.0.3:80"], None));
+    let after = elements(&rules(&["10.0.0.2:80"], None));
+    let (messages, count) = changes("t", &before, &after);
+    assert_eq!(count, 3, "the chain of the Service is replaced, and one endpoint deleted");
+    assert_eq!(messages.len(), 3);
+    assert_eq!(changes("t", &after, &after), (Vec::new(), 0));
+}
+
+#[test]
+fn sizes_leave_room_to_double() {
+    let few = rules(&["10.0.0.2:80"], None);
+    let least = Capacity::of(&few);
+    assert_eq!((least.services, least.endpoints), (1024, 4096));
+    let mut many = few.clone();
+    for port in 1..=3000 {
+        many.targets.insert((Side::Outside, at(&format!("10.96.1.1:{port}"), Protocol::Tcp)), Target::Reject);
+    }
+    assert!(least.fits(&few) && !least.fits(&many));
+    assert_eq!(Capacity::of(&many).services, 8192);
+    let node = ServiceNode { name: "t".into(), bridge: "b".into(), cidrs: vec![], filters_bridged: true };
+    let layout = layout(&node, &pickers(&few), least);
+    assert!(layout.chains.contains_key("inside_1") && layout.sets.len() == 18);
+}
+
+#[test]
+fn udp_endpoints_are_those_of_both_sides() {
+    let mut rules = rules(&["10.0.0.2:53"], None);
+    rules.targets.clear();
+    let dns = at("10.96.0.10:53", Protocol::Udp);
+    rules.targets.insert((Side::Inside, dns), Target::Group(GroupId::of("web")));
+    rules.targets.insert((Side::Outside, dns), Target::Drop);
+    rules.targets.insert((Side::Inside, at("10.96.0.10:54", Protocol::Tcp)), Target::Reject);
+    let udp = rules.udp_endpoints();
+    assert_eq!(udp.len(), 1);
+    assert_eq!(udp[&"10.96.0.10:53".parse().unwrap()].len(), 1);
+}

@@ -1,0 +1,269 @@
+//! Computes the packet rules of Services from the Services, their EndpointSlices and the node. Pure.
+//!
+//! Services that have no address of their own (headless, ExternalName), or that a label reserves for another proxy,
+//! get no rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use crate::cluster::services::{
+    Endpoint, EndpointSlice, Protocol, Service, ServiceName, ServicePort, ServiceSnapshot, ServiceType,
+    TrafficPolicy,
+};
+use crate::network::nft::services::{Group, GroupId, ServiceAddress, ServiceRules, Side, Target};
+use crate::network::nft::{Family, Protocol as Transport};
+
+/// What the rules depend on besides the Services.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// The node's name.
+    pub name: String,
+    /// The zone of the node; empty if it has none.
+    pub zone: String,
+    /// The pod CIDRs of the node.
+    pub cidrs: Vec<IpNet>,
+}
+
+/// The plan for a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The packet rules.
+    pub rules: ServiceRules,
+    /// The ports that report whether a Service has endpoints on this node, with the number of them.
+    pub health_checks: BTreeMap<u16, (Arc<ServiceName>, usize)>,
+}
+
+/// Computes the plan. If two Services claim the same address and port, the first one by namespace and name has it.
+pub fn plan(snapshot: &ServiceSnapshot, node: &NodeFacts) -> Plan {
+    let mut plan = Plan::default();
+    for (name, service) in &snapshot.services {
+        if is_served(service) {
+            let slices = snapshot.slices_of(name);
+            Planner { plan: &mut plan, node, name, service, slices }.add();
+        }
+    }
+    let groups = plan.rules.groups.values().flat_map(|group| &group.endpoints).map(SocketAddr::ip);
+    let is_own = |ip: &IpAddr| node.cidrs.iter().any(|cidr| cidr.contains(ip));
+    plan.rules.own_endpoints = groups.filter(is_own).collect();
+    plan
+}
+
+fn is_served(service: &Service) -> bool {
+    let has_address = !service.is_headless && !service.cluster_ips.is_empty();
+    has_address && !service.has_other_proxy && service.service_type != ServiceType::ExternalName
+}
+
+/// Adds one Service to the plan.
+struct Planner<'a> {
+    plan: &'a mut Plan,
+    node: &'a NodeFacts,
+    name: &'a Arc<ServiceName>,
+    service: &'a Service,
+    slices: &'a [Arc<EndpointSlice>],
+}
+
+/// The endpoints of one port in one family.
+struct Chosen {
+    /// Those for clients anywhere.
+    cluster: Target,
+    /// Those for clients that must stay on this node.
+    local: Target,
+}
+
+impl Planner<'_> {
+    fn add(&mut self) {
+        let has_node_ports =
+            matches!(self.service.service_type, ServiceType::NodePort | ServiceType::LoadBalancer);
+        for family in Family::BOTH {
+            let of_family = |ips: &[IpAddr]| -> Vec<IpAddr> {
+                ips.iter().copied().filter(|ip| Family::of(*ip) == family).collect()
+            };
+            let cluster_ips = of_family(&self.service.cluster_ips);
+            if cluster_ips.is_empty() {
+                continue;
+            }
+            let mut external = of_family(&self.service.external_ips);
+            if self.service.service_type == ServiceType::LoadBalancer {
+                external.extend(of_family(&self.service.load_balancer_ips));
+            }
+            for port in &self.service.ports {
+                let chosen = self.choose(port, family);
+                for ip in &cluster_ips {
+                    self.add_cluster_ip(*ip, port, &chosen);
+                }
+                for ip in &external {
+                    self.add_external(*ip, port, port.port, &chosen);
+                }
+                if has_node_ports && port.node_port != 0 {
+                    let everywhere = match family {
+                        Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
+                        Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
+                    };
+                    self.add_external(everywhere, port, port.node_port, &chosen);
+                }
+            }
+        }
+        self.add_health_check();
+    }
+
+    fn add_cluster_ip(&mut self, ip: IpAddr, port: &ServicePort, chosen: &Chosen) {
+        let at = ServiceAddress { ip, protocol: transport(port.protocol), port: port.port };
+        let target = match self.service.internal_traffic_policy {
+            TrafficPolicy::Cluster => chosen.cluster,
+            TrafficPolicy::Local => chosen.local,
+        };
+        for side in Side::BOTH {
+            self.put(side, at, target);
+        }
+        self.plan.rules.masqueraded.insert(at);
+    }
+
+    /// Adds a node port, an external IP or an address of a load balancer. This node and its pods need not come from
+    /// outside, so they reach all endpoints whatever the policy.
+    fn add_external(&mut self, ip: IpAddr, port: &ServicePort, number: u16, chosen: &Chosen) {
+        let at = ServiceAddress { ip, protocol: transport(port.protocol), port: number };
+        self.put(Side::Inside, at, chosen.cluster);
+        match self.service.external_traffic_policy {
+            TrafficPolicy::Cluster => {
+                self.put(Side::Outside, at, chosen.cluster);
+                self.plan.rules.masqueraded.insert(at);
+            }
+            TrafficPolicy::Local => self.put(Side::Outside, at, chosen.local),
+        }
+    }
+
+    fn put(&mut self, side: Side, at: ServiceAddress, target: Target) {
+        self.plan.rules.targets.entry((side, at)).or_insert(target);
+    }
+
+    /// Chooses the endpoints of a port, and adds their groups.
+    fn choose(&mut self, port: &ServicePort, family: Family) -> Chosen {
+        let all = self.endpoints(port, family);
+        let hints = hints(&all, self.node);
+        let ready =
+            |(_, endpoint): &&(SocketAddr, &Endpoint)| endpoint.is_ready && hints.admits(endpoint, self.node);
+        let mut cluster: Vec<_> = all.iter().filter(ready).collect();
+        if cluster.is_empty() {
+            cluster = all.iter().filter(|(_, endpoint)| is_draining(endpoint)).collect();
+        }
+        let is_local = |(_, endpoint): &&(SocketAddr, &Endpoint)| *endpoint.node_name == *self.node.name;
+        let mut local: Vec<_> =
+            all.iter().filter(is_local).filter(|(_, endpoint)| endpoint.is_ready).collect();
+        if local.is_empty() {
+            local = all.iter().filter(is_local).filter(|(_, endpoint)| is_draining(endpoint)).collect();
+        }
+        let addresses = |chosen: Vec<&(SocketAddr, &Endpoint)>| -> BTreeSet<SocketAddr> {
+            chosen.into_iter().map(|(address, _)| *address).collect()
+        };
+        let (cluster, local) = (addresses(cluster), addresses(local));
+        let without_local = if cluster.is_empty() { Target::Reject } else { Target::Drop };
+        let uses_local = self.service.internal_traffic_policy == TrafficPolicy::Local
+            || self.service.external_traffic_policy == TrafficPolicy::Local;
+        Chosen {
+            cluster: self.add_group(port, family, "", cluster).unwrap_or(Target::Reject),
+            local: match uses_local {
+                true => self.add_group(port, family, " local", local).unwrap_or(without_local),
+                false => without_local,
+            },
+        }
+    }
+
+    /// The endpoints of a port, with their addresses.
+    fn endpoints(&self, port: &ServicePort, family: Family) -> Vec<(SocketAddr, &Endpoint)> {
+        let mut all = Vec::new();
+        for slice in self.slices.iter().filter(|slice| !slice.has_other_proxy) {
+            let named =
+                slice.ports.iter().filter(|one| one.name == port.name && one.protocol == port.protocol);
+            for to in named.filter(|one| one.port != 0) {
+                let of_family = slice.endpoints.iter().filter_map(|endpoint| {
+                    let ip = endpoint.addresses.first().filter(|ip| Family::of(**ip) == family)?;
+                    Some((SocketAddr::new(*ip, to.port), endpoint))
+                });
+                all.extend(of_family);
+            }
+        }
+        all
+    }
+
+    fn add_group(
+        &mut self,
+        port: &ServicePort,
+        family: Family,
+        which: &str,
+        endpoints: BTreeSet<SocketAddr>,
+    ) -> Option<Target> {
+        if endpoints.is_empty() {
+            return None;
+        }
+        let (name, protocol) = (self.name, port.protocol);
+        let id = GroupId::of(&format!("{name} {} {protocol:?} {family:?}{which}", port.name));
+        let affinity_seconds = self.service.affinity_seconds;
+        let group = Group { affinity_seconds, endpoints: endpoints.into_iter().collect() };
+        self.plan.rules.groups.insert(id, group);
+        Some(Target::Group(id))
+    }
+
+    fn add_health_check(&mut self) {
+        let port = self.service.health_check_node_port;
+        let is_local = self.service.external_traffic_policy == TrafficPolicy::Local;
+        if port == 0 || !is_local || self.service.service_type != ServiceType::LoadBalancer {
+            return;
+        }
+        let endpoints = self.slices.iter().flat_map(|slice| &slice.endpoints);
+        let own = endpoints.filter(|one| one.is_ready && *one.node_name == *self.node.name);
+        let own: BTreeSet<&IpAddr> = own.filter_map(|one| one.addresses.first()).collect();
+        self.plan.health_checks.insert(port, (self.name.clone(), own.len()));
+    }
+}
+
+/// Whether an endpoint still serves while it terminates. Such endpoints count if no other is left.
+fn is_draining(endpoint: &Endpoint) -> bool {
+    endpoint.is_serving && endpoint.is_terminating
+}
+
+/// How hints of EndpointSlices restrict the endpoints for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hints {
+    /// They do not.
+    Ignored,
+    /// To endpoints for the zone of the node.
+    Zone,
+    /// To endpoints for the node itself.
+    Node,
+}
+
+impl Hints {
+    fn admits(self, endpoint: &Endpoint, node: &NodeFacts) -> bool {
+        match self {
+            Self::Ignored => true,
+            Self::Zone => endpoint.zone_hints.iter().any(|zone| **zone == *node.zone),
+            Self::Node => endpoint.node_hints.iter().any(|name| **name == *node.name),
+        }
+    }
+}
+
+/// Which hints apply. They apply only if every ready endpoint has some, and at least one is for this node.
+fn hints(all: &[(SocketAddr, &Endpoint)], node: &NodeFacts) -> Hints {
+    let ready = || all.iter().map(|(_, endpoint)| *endpoint).filter(|endpoint| endpoint.is_ready);
+    let apply = |hints: Hints| ready().any(|endpoint| hints.admits(endpoint, node));
+    if ready().all(|endpoint| !endpoint.node_hints.is_empty()) && apply(Hints::Node) {
+        return Hints::Node;
+    }
+    let has_zones = !node.zone.is_empty() && ready().all(|endpoint| !endpoint.zone_hints.is_empty());
+    if has_zones && apply(Hints::Zone) { Hints::Zone } else { Hints::Ignored }
+}
+
+fn transport(protocol: Protocol) -> Transport {
+    match protocol {
+        Protocol::Tcp => Transport::Tcp,
+        Protocol::Udp => Transport::Udp,
+        Protocol::Sctp => Transport::Sctp,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;
