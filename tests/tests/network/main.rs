@@ -19,7 +19,7 @@ mod pod_network {
     mod faults;
     mod machine;
     mod moves;
-    mod rules {
+    pub mod rules {
         //! Packet rules: host ports, masquerading, coexistence with firewalls, and repair of deleted rules.
 
         mod firewalls;
@@ -50,4 +50,10 @@ mod pod_network_nodes {
     mod places;
     mod ranges;
     mod slow;
+}
+mod services {
+    //! The service proxy: its packet rules between network namespaces, and with real nodes of one master.
+
+    mod cluster;
+    mod rules;
 }

@@ -95,6 +95,24 @@ pub fn is_dnat() -> Vec<Expression> {
     has_dnat(true)
 }
 
+/// Matches connections with DNAT by the extension `conntrack` of iptables, as `--ctstate DNAT`.
+pub fn iptables_dnat() -> Expression {
+    const REVISION: u32 = 3;
+    /// Length of `struct xt_conntrack_mtinfo3` (linux/netfilter/xt_conntrack.h), aligned to eight bytes.
+    const LENGTH: usize = 168;
+    /// Offsets of `match_flags` and `state_mask` in it.
+    const MATCH_FLAGS: usize = 146;
+    const STATE_MASK: usize = 150;
+    /// The flag `XT_CONNTRACK_STATE` and the state `XT_CONNTRACK_STATE_DNAT`.
+    const STATE: u16 = 1;
+    const DNAT: u16 = 1 << 7;
+    let mut info = [0; LENGTH];
+    info[MATCH_FLAGS..MATCH_FLAGS + 2].copy_from_slice(&STATE.to_ne_bytes());
+    info[STATE_MASK..STATE_MASK + 2].copy_from_slice(&DNAT.to_ne_bytes());
+    let data = Attributes::new().text(1, "conntrack").number(2, REVISION).bytes(3, &info);
+    Expression::new("match", &data)
+}
+
 /// Matches connections without DNAT.
 pub fn is_not_dnat() -> Vec<Expression> {
     has_dnat(false)

@@ -1,12 +1,13 @@
 //! Cooperation with other firewalls. If their default policy drops forwarded packets, packets of pods are accepted.
 //! Their other rules stay in effect. Pure.
 //!
-//! A chain with the policy "drop" gets two rules at its end. They change the default for the bridge, but none of
+//! A chain with the policy "drop" gets three rules at its end. They change the default for the bridge, and for
+//! connections that DNAT leads elsewhere, such as those to a Service with endpoints on other nodes. They change none of
 //! the administrator's rules. Their comments identify them.
 
 use super::Node;
-use super::expression::{Expression, accept, count, iif_is, oif_is};
-use super::table::{kind, new_rule};
+use super::expression::{Expression, accept, count, iif_is, iptables_dnat, is_dnat, oif_is};
+use super::table::{INET, kind, new_rule};
 use super::wire::{Attributes, Message};
 
 /// A chain of another table that sees forwarded packets.
@@ -46,7 +47,7 @@ impl Forward {
     }
 
     fn add_own_rules(&self, node: &Node) -> Vec<Message> {
-        let rules = [iif_is(&node.bridge), oif_is(&node.bridge)];
+        let rules = [iif_is(&node.bridge), oif_is(&node.bridge), self.redirected()];
         let rules = rules.into_iter().zip(comments(&node.name));
         let rules = rules.map(|(which, comment)| {
             // iptables counts each rule.
@@ -54,6 +55,12 @@ impl Forward {
             new_rule(self.family, &self.table, &self.chain, &comment, &rule)
         });
         rules.collect()
+    }
+
+    /// Matches connections with DNAT. In a chain of iptables, only expressions that `iptables` can print may be used.
+    fn redirected(&self) -> Vec<Expression> {
+        let is_of_iptables = self.family != INET && self.table == "filter" && self.chain == "FORWARD";
+        if is_of_iptables { vec![iptables_dnat()] } else { is_dnat() }
     }
 
     fn name(&self) -> String {
@@ -66,9 +73,9 @@ impl Forward {
     }
 }
 
-/// The comments of both rules, in order.
-pub fn comments(name: &str) -> [String; 2] {
-    [format!("{name}: from pods"), format!("{name}: to pods")]
+/// The comments of the rules, in order.
+pub fn comments(name: &str) -> [String; 3] {
+    [format!("{name}: from pods"), format!("{name}: to pods"), format!("{name}: redirected")]
 }
 
 /// The changes of other tables' chains.
@@ -82,7 +89,7 @@ pub struct Firewalls {
     pub closed: Vec<String>,
 }
 
-/// Plans the changes. Chains that drop packets get both rules, others get none.
+/// Plans the changes. Chains that drop packets get all rules, others get none.
 pub fn plan(node: &Node, chains: &[Forward]) -> Firewalls {
     let wanted = comments(&node.name);
     let mut firewalls = Firewalls::default();
@@ -119,19 +126,19 @@ mod tests {
         let planned = plan(&node, std::slice::from_ref(&chain));
         let of = |kind: u16| planned.messages.iter().filter(|message| message.kind & 0xff == kind).count();
         assert_eq!((of(8), of(6)), (deleted, made), "{chain:?}");
-        assert_eq!(planned.opened.len(), made / 2, "{chain:?}");
+        assert_eq!(planned.opened.len(), made / 3, "{chain:?}");
     }
 
     #[test]
-    fn dropping_chain_gets_both_accept_rules_once() {
-        let [from, to] = comments("node");
-        let (from, to) = (from.as_str(), to.as_str());
-        check(chain(true, &[]), 0, 2);
-        check(chain(true, &[from, to]), 0, 0);
-        check(chain(true, &[from]), 1, 2);
-        check(chain(true, &[to, from]), 2, 2);
-        check(chain(true, &[from, to, from, to]), 4, 2);
-        check(chain(false, &[from, to]), 2, 0);
+    fn dropping_chain_gets_each_accept_rule_once() {
+        let [from, to, dnat] = comments("node");
+        let [from, to, dnat] = [from.as_str(), to.as_str(), dnat.as_str()];
+        check(chain(true, &[]), 0, 3);
+        check(chain(true, &[from, to, dnat]), 0, 0);
+        check(chain(true, &[from, to]), 2, 3);
+        check(chain(true, &[to, from, dnat]), 3, 3);
+        check(chain(true, &[from, to, dnat, from, to, dnat]), 6, 3);
+        check(chain(false, &[from, to, dnat]), 3, 0);
         check(chain(false, &[]), 0, 0);
     }
 

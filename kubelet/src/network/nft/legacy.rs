@@ -86,12 +86,17 @@ fn drops(listed: &[u8]) -> bool {
     String::from_utf8_lossy(listed).lines().any(|line| line == "-P FORWARD DROP")
 }
 
-/// The arguments of the two rules.
-fn rules(bridge: &str) -> [Vec<String>; 2] {
-    let [from, to] = comments(bridge);
-    [("-i", from), ("-o", to)].map(|(way, comment)| {
-        let rule = ["FORWARD", way, bridge, "-m", "comment", "--comment", &comment, "-j", "ACCEPT"];
-        rule.map(str::to_owned).to_vec()
+/// The arguments of the rules.
+fn rules(bridge: &str) -> [Vec<String>; 3] {
+    let [from, to, redirected] = comments(bridge);
+    let matches = [
+        (vec!["-i", bridge], from),
+        (vec!["-o", bridge], to),
+        (vec!["-m", "conntrack", "--ctstate", "DNAT"], redirected),
+    ];
+    matches.map(|(which, comment)| {
+        let rest = ["-m", "comment", "--comment", &comment, "-j", "ACCEPT"];
+        ["FORWARD"].into_iter().chain(which).chain(rest).map(str::to_owned).collect()
     })
 }
 

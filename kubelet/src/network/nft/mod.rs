@@ -1,6 +1,6 @@
 //! Packet rules for pods in nftables: host-port DNAT, masquerading, and exceptions in other firewalls.
 //!
-//! The kubelet has one table of its own, and two rules in each chain of another table that drops forwarded packets
+//! The kubelet has one table of its own, and three rules in each chain of another table that drops forwarded packets
 //! by default. It sets all of them by netlink. Changes are computed from the current rules ([`host_ports::plan`],
 //! [`firewall::plan`], [`table::Table`]) and sent in one atomic batch. The kernel rejects the batch if another
 //! program changed rules meanwhile.

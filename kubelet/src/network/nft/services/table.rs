@@ -77,7 +77,7 @@ impl ServiceTable {
                         rustix::io::Errno::NOENT => RequestError::Changed,
                         _ => error,
                     })?;
-                    target.from_found(found.as_ref(), known.is_some())
+                    target.from_found(found.as_ref(), known.as_ref().is_some_and(|known| known.node == *node))
                 }
             };
             let after = if plan.messages.is_empty() { generation } else { generation.wrapping_add(1) };

@@ -46,6 +46,9 @@ async fn iptables_firewall_accepts_pod_traffic_and_stays_printable() {
         "-A FORWARD -p tcp -m tcp --dport 4444 -j DROP".to_owned(),
         format!("-A FORWARD -i {BRIDGE} -m comment --comment \"{BRIDGE}: from pods\" -j ACCEPT"),
         format!("-A FORWARD -o {BRIDGE} -m comment --comment \"{BRIDGE}: to pods\" -j ACCEPT"),
+        format!(
+            "-A FORWARD -m conntrack --ctstate DNAT -m comment --comment \"{BRIDGE}: redirected\" -j ACCEPT"
+        ),
     ];
     assert_eq!(lines, expected);
     let saved = run("iptables-save");
@@ -56,7 +59,7 @@ async fn iptables_firewall_accepts_pod_traffic_and_stays_printable() {
     // The kubelet recognizes its rules after `iptables-save` and `iptables-restore`.
     run("iptables-save | iptables-restore");
     assert!(ensure(&node(), &ports()).is_nothing(), "{}", run("iptables -S FORWARD"));
-    // Another program deletes one of the two rules.
+    // Another program deletes one of the rules.
     run(&format!("iptables -D FORWARD -o {BRIDGE} -m comment --comment '{BRIDGE}: to pods' -j ACCEPT"));
     assert_eq!(ensure(&node(), &ports()).opened, ["ip filter FORWARD"]);
     assert_eq!(run("iptables -S FORWARD").lines().collect::<Vec<_>>(), expected);
@@ -114,7 +117,7 @@ async fn legacy_iptables_firewall_accepts_pod_traffic() {
         run("iptables-legacy -D FORWARD 1");
         assert_eq!(legacy::open(BRIDGE).unwrap(), ["FORWARD of iptables-legacy"]);
         assert_open(&stage);
-        assert_eq!(run("iptables-legacy -S FORWARD").matches(BRIDGE).count(), 4, "two rules with comments");
+        assert_eq!(run("iptables-legacy -S FORWARD").matches(BRIDGE).count(), 5, "three rules with comments");
         legacy::close(BRIDGE).unwrap();
         assert_closed(&stage);
     }

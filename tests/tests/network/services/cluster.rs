@@ -1,0 +1,151 @@
+//! Services on two nodes of one master: pods, the nodes and an external host reach them.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::{Value, json};
+use tests::{DEADLINE, Pod, wait_until};
+
+use crate::pod_network_nodes::asking::{Asker, answering, socket};
+use crate::pod_network_nodes::cluster::{Cluster, WEB, web};
+
+/// A pod on a node that answers with its name and the address of the client.
+fn pod(name: &str, node: &str) -> Value {
+    let manifest = answering(name);
+    let mut pod = api::decode::value(manifest.as_bytes()).ok().flatten().unwrap();
+    pod["metadata"]["labels"] = json!({"app": "shop"});
+    pod["spec"]["nodeName"] = node.into();
+    // Both pods of a node answer, so neither has the host port.
+    pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "name": "http"}]);
+    pod
+}
+
+/// A Service on port 8000 for the pods, with more fields of its spec.
+fn service(name: &str, app: &str, more: Value) -> Value {
+    let port = json!({"name": "web", "port": 8000, "targetPort": "http"});
+    let mut service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {"selector": {"app": app}, "ports": [port]}});
+    for (field, value) in more.as_object().unwrap() {
+        service["spec"][field] = value.clone();
+    }
+    service
+}
+
+/// Runs kubectl as administrator.
+async fn kubectl(cluster: &Cluster<2>, arguments: &[&str]) -> String {
+    let admin = cluster.master.data_dir().join("admin.kubeconfig");
+    let output = cluster.master.kubectl(&admin, arguments).await;
+    assert_eq!(output.code, 0, "kubectl {arguments:?}: {output:?}");
+    output.stdout
+}
+
+async fn create(cluster: &Cluster<2>, objects: &[Value]) {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    let file = cluster.master.data_dir().join("services-test.json");
+    fs::write(&file, list.to_string()).unwrap();
+    kubectl(cluster, &["create", "-f", file.to_str().unwrap()]).await;
+}
+
+async fn get(cluster: &Cluster<2>, path: &str) -> Value {
+    let (code, text) = cluster.master.ask_as_admin(path).await;
+    assert_eq!(code, 200, "{path}: {text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The cluster IP and port of a Service.
+async fn address(cluster: &Cluster<2>, name: &str) -> String {
+    let service = get(cluster, &format!("/api/v1/namespaces/default/services/{name}")).await;
+    socket(service["spec"]["clusterIP"].as_str().unwrap(), 8000)
+}
+
+/// Waits until exactly these servers answer a client within some requests.
+async fn answered_by(asker: Asker<'_>, to: &str, expected: &[&str]) {
+    let expected: BTreeSet<String> = expected.iter().map(|name| (*name).to_owned()).collect();
+    let look = async || {
+        let mut servers = BTreeSet::new();
+        for _ in 0..16 {
+            servers.insert(asker.ask(to).await?.split(' ').next().unwrap_or_default().to_owned());
+        }
+        if servers == expected { Ok(()) } else { Err(format!("{servers:?} in place of {expected:?}")) }
+    };
+    if let Err(seen) = wait_until(DEADLINE, look).await {
+        let state = match asker {
+            Asker::Pod(machine, _) | Asker::Machine(machine) => format!(
+                "{}{}",
+                machine.run("ip route; nft list ruleset 2>/dev/null"),
+                machine.node.log_tail()
+            ),
+            Asker::Desk => String::new(),
+        };
+        panic!("{to}: {seen}\n{state}");
+    }
+}
+
+/// Waits until a client is refused.
+async fn refused(asker: Asker<'_>, to: &str) {
+    let look = async || match asker.ask(to).await {
+        Err(error) if error.contains("refused") => Ok(()),
+        other => Err(format!("{other:?}")),
+    };
+    wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{to}: {seen}"));
+}
+
+#[tokio::test]
+async fn services_work_from_pods_nodes_and_outside() {
+    let cluster: Cluster<2> = Cluster::of([1, 1]).await;
+    let [a, b] = &cluster.machines;
+    let (node_a, node_b) = (&*a.node.node, &*b.node.node);
+    let ports = json!([{"name": "web", "port": 8000, "targetPort": "http", "nodePort": 30080}]);
+    let local = json!([{"name": "web", "port": 8000, "targetPort": "http", "nodePort": 30081}]);
+    create(
+        &cluster,
+        &[
+            pod("one", node_a),
+            pod("two", node_b),
+            service("shop", "shop", json!({"type": "NodePort", "ports": ports})),
+            service(
+                "near",
+                "shop",
+                json!({"type": "NodePort", "ports": local, "externalTrafficPolicy": "Local"}),
+            ),
+            service("sticky", "shop", json!({"sessionAffinity": "ClientIP"})),
+            service("names", "shop", json!({"clusterIP": "None"})),
+            service("empty", "nothing", json!({})),
+        ],
+    )
+    .await;
+    let shop = address(&cluster, "shop").await;
+    let in_pod = Asker::Pod(a, WEB);
+    // A pod of each node and both nodes reach both endpoints.
+    answered_by(in_pod, &shop, &["one", "two"]).await;
+    answered_by(Asker::Machine(a), &shop, &["one", "two"]).await;
+    answered_by(Asker::Machine(b), &shop, &["one", "two"]).await;
+    // A pod of another node sees the client pod's own address.
+    let client: Pod = web(a).await;
+    let seen = in_pod.ask(&shop).await.unwrap();
+    assert!(seen.ends_with(&format!("hears {}", client.ip())), "{seen}");
+    // The desk is outside of the cluster.
+    for machine in [a, b] {
+        let node_port = socket(&machine.address_of(4), 30080);
+        answered_by(Asker::Desk, &node_port, &["one", "two"]).await;
+    }
+    let near = socket(&a.address_of(4), 30081);
+    Asker::Desk.hears(&near, &format!("one hears {}", cluster.bed.address())).await;
+    refused(in_pod, &address(&cluster, "empty").await).await;
+    refused(Asker::Machine(a), &address(&cluster, "empty").await).await;
+    let names = get(&cluster, "/api/v1/namespaces/default/services/names").await;
+    assert_eq!(names["spec"]["clusterIP"], "None", "it has no address and needs no rules");
+    let sticky = address(&cluster, "sticky").await;
+    let first = in_pod.ask(&sticky).await.unwrap();
+    for _ in 0..10 {
+        assert_eq!(in_pod.ask(&sticky).await.unwrap(), first);
+    }
+    // An endpoint reaches itself, and an endpoint that is gone gets no more connections.
+    kubectl(&cluster, &["delete", "pod", "two", "--wait=true"]).await;
+    answered_by(in_pod, &shop, &["one"]).await;
+    answered_by(Asker::Machine(b), &shop, &["one"]).await;
+    let own = cluster.machines[0].node.container("one", "main").await.unwrap();
+    let url = format!("http://{shop}/cgi-bin/who");
+    let (answer, code) = a.node.engine.exec(&own.id, &["timeout", "2", "wget", "-qO-", &url]).await;
+    assert_eq!((code, answer.starts_with("one hears")), (0, true), "{answer}");
+}

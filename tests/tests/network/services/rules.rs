@@ -1,0 +1,275 @@
+//! The service proxy's packet rules, between network namespaces of the test.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kubelet::network::nft::Protocol;
+use kubelet::network::nft::services::{
+    Group, GroupId, ServiceAddress, ServiceNode, ServiceRules, ServiceTable, Side, Target,
+};
+use tests::DEADLINE;
+
+use crate::pod_network::rules::stage::{
+    At, BRIDGE, Stage, WHO, bracketed, ensure, gateway, ip, node, run, set,
+};
+
+const TABLE: &str = "coracle-services-1a2b3c";
+
+/// The cluster IP of the Service in an IP version.
+fn cluster_ip(version: u8) -> String {
+    if version == 4 { "10.96.0.9:80".to_owned() } else { "[fd96::9]:80".to_owned() }
+}
+
+fn service_node(filters_bridged: bool) -> ServiceNode {
+    ServiceNode { name: TABLE.to_owned(), bridge: BRIDGE.to_owned(), cidrs: node().cidrs, filters_bridged }
+}
+
+/// Builds rules for one Service.
+#[derive(Clone, Default)]
+struct Rules(ServiceRules);
+
+impl Rules {
+    /// A group with these servers in an IP version.
+    fn group(&mut self, name: &str, version: u8, servers: &[At], affinity_seconds: Option<u32>) -> Target {
+        let mut endpoints: Vec<SocketAddr> =
+            servers.iter().map(|one| SocketAddr::new(one.address(version).parse().unwrap(), WHO)).collect();
+        endpoints.sort_unstable();
+        let id = GroupId::of(&format!("{name} {version}"));
+        self.0.own_endpoints.extend(endpoints.iter().map(SocketAddr::ip));
+        self.0.groups.insert(id, Group { affinity_seconds, endpoints });
+        Target::Group(id)
+    }
+
+    /// Sets the target of an address for one side.
+    fn put(&mut self, side: Side, protocol: Protocol, at: &str, target: Target, is_masqueraded: bool) {
+        let at: SocketAddr = at.parse().unwrap();
+        let at = ServiceAddress { ip: at.ip(), protocol, port: at.port() };
+        self.0.targets.insert((side, at), target);
+        if is_masqueraded {
+            self.0.masqueraded.insert(at);
+        }
+    }
+
+    /// Rules for a cluster IP of both versions, for both protocols.
+    fn cluster(servers: &[At], affinity_seconds: Option<u32>) -> Self {
+        let mut rules = Self::default();
+        for version in [4, 6] {
+            let target = match servers {
+                [] => Target::Reject,
+                _ => rules.group("web", version, servers, affinity_seconds),
+            };
+            for protocol in [Protocol::Tcp, Protocol::Udp] {
+                for side in Side::BOTH {
+                    rules.put(side, protocol, &cluster_ip(version), target, true);
+                }
+            }
+        }
+        rules
+    }
+
+    fn apply(&self, table: &mut ServiceTable) -> kubelet::network::nft::services::Applied {
+        table.apply(&service_node(true), &Arc::new(self.0.clone())).unwrap()
+    }
+}
+
+/// A stage whose node and external machine have routes to cluster IPs, with the rules of the pod network.
+async fn stage() -> (Stage, ServiceTable) {
+    let stage = Stage::new().await;
+    for version in [4, 6] {
+        ip(&format!("route add default via {}", At::Outside.address(version)));
+    }
+    ensure(&node(), &[]);
+    (stage, ServiceTable::open().unwrap())
+}
+
+/// The number of answers of each server.
+fn count(stage: &Stage, who: At, to: &str, times: usize) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for _ in 0..times {
+        let answer = stage.ask(who, to, DEADLINE).unwrap();
+        *counts.entry(answer.split(' ').next().unwrap().to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+#[tokio::test]
+async fn connections_to_a_cluster_ip_are_distributed_evenly() {
+    let (stage, mut table) = stage().await;
+    assert!(Rules::cluster(&[At::PodA, At::PodB, At::Outside], None).apply(&mut table).is_new);
+    for version in [4, 6] {
+        let counts = count(&stage, At::Node, &cluster_ip(version), 300);
+        // The standard deviation is 8.2, so a wrong failure is one in 10^7.
+        let is_even = counts.len() == 3 && counts.values().all(|count| (55..=145).contains(count));
+        assert!(is_even, "{counts:?}");
+    }
+}
+
+#[tokio::test]
+async fn servers_see_pods_as_they_are_and_other_clients_as_the_node() {
+    let (stage, mut table) = stage().await;
+    set("bridge/bridge-nf-call-iptables", "1");
+    set("bridge/bridge-nf-call-ip6tables", "1");
+    Rules::cluster(&[At::PodB], None).apply(&mut table);
+    for version in [4, 6] {
+        let at = cluster_ip(version);
+        stage.assert_heard(At::PodA, &at, At::PodB, At::PodA.address(version));
+        stage.assert_heard(At::PodB, &at, At::PodB, gateway(version));
+        stage.assert_heard(At::Node, &at, At::PodB, gateway(version));
+        stage.assert_heard(At::Outside, &at, At::PodB, gateway(version));
+        let answer = stage.ask_udp(At::PodA, &at).unwrap();
+        assert_eq!(answer, format!("PodB hears {}", At::PodA.address(version)));
+    }
+    Rules::cluster(&[At::Outside], None).apply(&mut table);
+    // The external machine is no pod, so the pod network masquerades pods towards it.
+    stage.assert_heard(At::PodA, &cluster_ip(4), At::Outside, At::Node.address(4));
+}
+
+#[tokio::test]
+async fn pods_of_one_bridge_reach_each_other_if_bridged_frames_pass_no_rules() {
+    let (stage, mut table) = stage().await;
+    set("bridge/bridge-nf-call-iptables", "0");
+    set("bridge/bridge-nf-call-ip6tables", "0");
+    let rules = Arc::new(Rules::cluster(&[At::PodA, At::PodB], None).0);
+    table.apply(&service_node(false), &rules).unwrap();
+    for version in [4, 6] {
+        let counts = count(&stage, At::PodA, &cluster_ip(version), 40);
+        assert_eq!(counts.len(), 2, "{counts:?}");
+    }
+}
+
+#[tokio::test]
+async fn node_ports_follow_the_external_policy() {
+    let (stage, mut table) = stage().await;
+    let mut rules = Rules::default();
+    for (version, any) in [(4, "0.0.0.0"), (6, "[::]")] {
+        let cluster = rules.group("all", version, &[At::PodA], None);
+        let local = rules.group("local", version, &[At::PodB], None);
+        for side in Side::BOTH {
+            rules.put(side, Protocol::Tcp, &format!("{any}:30080"), cluster, true);
+        }
+        rules.put(Side::Inside, Protocol::Tcp, &format!("{any}:30081"), cluster, false);
+        rules.put(Side::Outside, Protocol::Tcp, &format!("{any}:30081"), local, false);
+        rules.put(Side::Outside, Protocol::Tcp, &format!("{any}:30082"), Target::Drop, false);
+    }
+    rules.apply(&mut table);
+    for version in [4, 6] {
+        let host = bracketed(At::Node.address(version));
+        let (open, local, none) = (format!("{host}:30080"), format!("{host}:30081"), format!("{host}:30082"));
+        stage.assert_heard(At::Outside, &open, At::PodA, gateway(version));
+        stage.assert_heard(At::Node, &open, At::PodA, At::Node.address(version));
+        stage.assert_heard(At::PodB, &open, At::PodA, At::PodB.address(version));
+        stage.assert_heard(At::Outside, &local, At::PodB, At::Outside.address(version));
+        stage.assert_heard(At::PodB, &local, At::PodA, At::PodB.address(version));
+        stage.assert_unheard(At::Outside, &none);
+        stage.assert_refused(At::Outside, &format!("{host}:30083"));
+    }
+}
+
+#[tokio::test]
+async fn a_service_without_endpoints_refuses_at_once() {
+    let (stage, mut table) = stage().await;
+    Rules::cluster(&[], None).apply(&mut table);
+    for version in [4, 6] {
+        for who in [At::Node, At::PodA, At::Outside] {
+            let start = Instant::now();
+            stage.assert_refused(who, &cluster_ip(version));
+            assert!(start.elapsed() < Duration::from_millis(500), "{who:?}");
+        }
+        let udp = stage.ask_udp(At::PodA, &cluster_ip(version)).unwrap_err();
+        assert!(udp.contains("refused"), "{udp}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_stays_with_its_endpoint_until_that_is_gone() {
+    let (stage, mut table) = stage().await;
+    Rules::cluster(&[At::PodA, At::PodB, At::Outside], Some(60)).apply(&mut table);
+    for version in [4, 6] {
+        let at = cluster_ip(version);
+        let first = count(&stage, At::Node, &at, 20);
+        assert_eq!(first.len(), 1, "{first:?}: {}", run("nft list ruleset"));
+    }
+    let stayed = count(&stage, At::Node, &cluster_ip(4), 1).into_keys().next().unwrap();
+    let rest: Vec<At> =
+        [At::PodA, At::PodB, At::Outside].into_iter().filter(|one| format!("{one:?}") != stayed).collect();
+    Rules::cluster(&rest, Some(60)).apply(&mut table);
+    let next = count(&stage, At::Node, &cluster_ip(4), 20);
+    assert!(next.len() == 1 && !next.contains_key(&stayed), "{next:?}");
+    // The next kubelet finds the same rules, and clients stay with their endpoints.
+    let mut again = ServiceTable::open().unwrap();
+    let applied = Rules::cluster(&rest, Some(60)).apply(&mut again);
+    assert_eq!((applied.is_new, applied.elements), (false, 0));
+    assert_eq!(count(&stage, At::Node, &cluster_ip(4), 20).keys().next(), next.keys().next());
+}
+
+#[tokio::test]
+async fn a_udp_client_leaves_an_endpoint_that_is_gone() {
+    let (stage, mut table) = stage().await;
+    Rules::cluster(&[At::PodB], None).apply(&mut table);
+    let ask = stage.udp_client(At::PodA, &cluster_ip(4));
+    assert!(ask().unwrap().starts_with("PodB"));
+    Rules::cluster(&[At::Outside], None).apply(&mut table);
+    assert!(ask().unwrap().starts_with("Outside"));
+}
+
+#[tokio::test]
+async fn rules_that_another_program_changes_are_restored() {
+    let (stage, mut table) = stage().await;
+    let rules = Rules::cluster(&[At::PodB], None);
+    rules.apply(&mut table);
+    let at = cluster_ip(4);
+    for harm in [
+        format!("nft delete table inet {TABLE}"),
+        format!("nft flush table inet {TABLE}"),
+        format!("nft flush chain inet {TABLE} inside_1"),
+        format!("nft flush map inet {TABLE} services_inside"),
+        format!("nft add chain inet {TABLE} evil '{{ type filter hook input priority 0; policy drop; }}'"),
+        format!("nft insert rule inet {TABLE} prerouting drop"),
+    ] {
+        run(&harm);
+        let applied = rules.apply(&mut table);
+        assert!(applied.was_changed, "{harm}");
+        stage.assert_heard(At::PodA, &at, At::PodB, At::PodA.address(4));
+        let applied = rules.apply(&mut table);
+        assert_eq!((applied.was_changed, applied.elements), (false, 0), "{harm}");
+    }
+    // A rule elsewhere changes nothing here.
+    run("nft add table inet other");
+    assert!(!rules.apply(&mut table).was_changed);
+    table.remove(TABLE).unwrap();
+    assert!(!run("nft list tables").contains(TABLE));
+    table.remove(TABLE).unwrap();
+}
+
+#[tokio::test]
+async fn one_change_among_many_services_is_quick() {
+    let _stage = Stage::new().await;
+    let mut table = ServiceTable::open().unwrap();
+    let mut rules = Rules::default();
+    for service in 0..1000_u32 {
+        let id = GroupId::of(&format!("service {service}"));
+        let ip = |base: u32, number: u32| std::net::Ipv4Addr::from_bits(base + number);
+        let endpoints = (0..10).map(|one| SocketAddr::new(ip(0x0a58_0000, service * 10 + one).into(), 80));
+        rules.0.groups.insert(id, Group { affinity_seconds: None, endpoints: endpoints.collect() });
+        for side in Side::BOTH {
+            let at = format!("{}:80", ip(0x0a60_0000, service));
+            rules.put(side, Protocol::Tcp, &at, Target::Group(id), true);
+        }
+    }
+    let start = Instant::now();
+    let all = rules.apply(&mut table);
+    let full = start.elapsed();
+    rules.0.groups.get_mut(&GroupId::of("service 500")).unwrap().endpoints.pop();
+    let start = Instant::now();
+    let one = rules.apply(&mut table);
+    let change = start.elapsed();
+    let start = Instant::now();
+    rules.apply(&mut ServiceTable::open().unwrap());
+    let read = start.elapsed();
+    println!("full {full:?} ({}), one change {change:?} ({}), read {read:?}", all.elements, one.elements);
+    assert_eq!((all.elements, one.elements), (15_000, 5));
+    // Debug builds are ten times slower than release builds.
+    assert!(full < Duration::from_secs(10) && change < Duration::from_secs(1), "{full:?} {change:?}");
+}
