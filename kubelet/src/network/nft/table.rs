@@ -54,8 +54,8 @@ pub mod kind {
 /// while it lists them, and then repeats and omits elements. This size takes 128 KiB of kernel memory.
 const MOST_PORTS: u32 = 8192;
 
-/// Elements per message. A list has at most 64 KiB, and an element of a kubelet at most 150 bytes.
-const ELEMENTS_AT_ONCE: usize = 400;
+/// Elements per message. A list has at most 64 KiB, and an element of a kubelet at most 110 bytes.
+const ELEMENTS_AT_ONCE: usize = 500;
 
 /// The hook of a base chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
