@@ -158,7 +158,7 @@ async fn node_ports_follow_the_external_policy() {
         let host = bracketed(At::Node.address(version));
         let (open, local, none) = (format!("{host}:30080"), format!("{host}:30081"), format!("{host}:30082"));
         stage.assert_heard(At::Outside, &open, At::PodA, gateway(version));
-        stage.assert_heard(At::Node, &open, At::PodA, At::Node.address(version));
+        stage.assert_heard(At::Node, &open, At::PodA, gateway(version));
         stage.assert_heard(At::PodB, &open, At::PodA, At::PodB.address(version));
         stage.assert_heard(At::Outside, &local, At::PodB, At::Outside.address(version));
         stage.assert_heard(At::PodB, &local, At::PodA, At::PodB.address(version));
