@@ -83,11 +83,10 @@ impl ServiceProxy {
             if snapshot.is_known {
                 // The subscription comes before the check of the rules, so that no change is missed.
                 if rules_watch.is_none() {
-                    rules_watch = Watch::new()
-                        .inspect_err(
-                            |error| tracing::warn!(%error, "{error}; checking Services once a minute"),
-                        )
-                        .ok();
+                    let opened = Watch::new().inspect_err(|error| {
+                        tracing::warn!(%error, "cannot watch the packet rules of Services; checking them once a minute");
+                    });
+                    rules_watch = opened.ok();
                 }
                 let facts = self.facts();
                 let is_current = planned

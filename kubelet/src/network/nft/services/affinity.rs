@@ -3,7 +3,6 @@
 //! The kernel holds client, group and endpoint in a map with timeouts, which the rules themselves change. An entry
 //! counts only while its endpoint is a member of the group. So the kubelet never has to edit the map.
 
-use super::super::Family;
 use super::super::expression::{self as on, Expression, FIRST, SetOperation};
 use super::layout::{Picker, Set, SetKind};
 
@@ -15,7 +14,7 @@ const MILLISECONDS: u64 = 1000;
 
 /// The rules that precede the plain choice: first for a client with a valid entry, then for one without.
 pub fn affinity_rules(picker: &Picker) -> Vec<(&'static str, Vec<Expression>)> {
-    let family: Family = picker.family;
+    let family = picker.family;
     let words = on::words(family);
     // The registers: client, group, endpoint. Client and group are the key of the map; group and endpoint that of the
     // members.

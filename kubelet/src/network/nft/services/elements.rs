@@ -1,7 +1,7 @@
 //! The elements of the sets of the service proxy's table, and their messages. Pure.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use super::super::Family;
 use super::super::expression::value;
@@ -125,6 +125,5 @@ fn endpoint_bytes(endpoint: &SocketAddr) -> Vec<u8> {
 
 fn service_key(at: &ServiceAddress) -> Vec<u8> {
     let ServiceAddress { ip, protocol, port } = at;
-    let ip: IpAddr = *ip;
-    [address_bytes(ip), vec![protocol.number(), 0, 0, 0], port_bytes(*port).to_vec()].concat()
+    [address_bytes(*ip), vec![protocol.number(), 0, 0, 0], port_bytes(*port).to_vec()].concat()
 }

@@ -69,7 +69,9 @@ impl ServiceTable {
             let current =
                 known.as_ref().filter(|known| known.generation == generation && known.node == *node);
             let plan = match current {
-                Some(known) => target.from_known(&known.pickers, &known.elements, known.capacity, false),
+                Some(known) => {
+                    target.changes_of_known(&known.pickers, &known.elements, known.capacity, false)
+                }
                 None => {
                     let found = reader::read(socket, &node.name);
                     // All requests name objects that were just listed, so a missing one was removed meanwhile.
@@ -77,7 +79,10 @@ impl ServiceTable {
                         rustix::io::Errno::NOENT => RequestError::Changed,
                         _ => error,
                     })?;
-                    target.from_found(found.as_ref(), known.as_ref().is_some_and(|known| known.node == *node))
+                    target.changes_of_found(
+                        found.as_ref(),
+                        known.as_ref().is_some_and(|known| known.node == *node),
+                    )
                 }
             };
             let after = if plan.messages.is_empty() { generation } else { generation.wrapping_add(1) };
@@ -124,7 +129,7 @@ struct Plan {
 
 impl Target<'_> {
     /// Plans the changes of a table whose chains and elements are known.
-    fn from_known(
+    fn changes_of_known(
         &self,
         chains: &BTreeSet<Picker>,
         elements: &Elements,
@@ -145,14 +150,14 @@ impl Target<'_> {
     }
 
     /// Plans the changes of the table that was read from the kernel.
-    fn from_found(&self, found: Option<&Found>, was_known: bool) -> Plan {
+    fn changes_of_found(&self, found: Option<&Found>, was_known: bool) -> Plan {
         let usable = found.and_then(|found| {
             let capacity = found.capacity().filter(|capacity| capacity.fits(self.rules))?;
             Some((found.elements.as_ref()?, self.chains_of(&found.layout, capacity)?, capacity))
         });
         match usable {
             Some((elements, (present, obsolete), capacity)) => {
-                let mut plan = self.from_known(&present, elements, capacity, was_known);
+                let mut plan = self.changes_of_known(&present, elements, capacity, was_known);
                 let table = &self.node.name;
                 plan.messages.extend(obsolete.iter().map(|name| delete_chain(table, name)));
                 plan
