@@ -41,6 +41,12 @@ pub fn authorize(node: &str, request: &Attributes) -> NodeDecision {
         ("coordination.k8s.io", "leases") => lease(node, verb, on),
         ("storage.k8s.io", "csinodes") => csi_node(node, verb, on),
         ("resource.k8s.io", "resourceslices") => slice(node, verb, on),
+        // kube-apiserver grants these to kube-proxy only. The kubelet contains the service proxy.
+        ("discovery.k8s.io", "endpointslices")
+            if on.subresource.is_empty() && matches!(verb, "get" | "list" | "watch") =>
+        {
+            Verdict::Allowed
+        }
         ("", "nodes") => of_nodes(verb, on),
         ("", "pods") => pod(node, verb, on),
         _ => NodeDecision::ByRules,

@@ -48,6 +48,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("create patch update", "events.events.k8s.io", "*"),
     ("get list watch", "services", "*"),
     ("get", "endpoints", "*"),
+    ("get list watch", "endpointslices.discovery.k8s.io", "*"),
     ("get list watch", "csidrivers.storage.k8s.io", "*"),
     ("get list watch", "runtimeclasses.node.k8s.io", "*"),
     // Admission restricts these to the node's own objects.

@@ -218,8 +218,7 @@ pub(super) const BINDINGS: &[Binding] = &[
     // Bound to no subject, as in stock Kubernetes: RBAC cannot restrict a node to the Secrets of its pods,
     // the node authorizer can.
     to_groups(NODE, ""),
-    // In stock Kubernetes without the group. The kubelet contains the service proxy.
-    Binding { groups: "system:nodes", ..to_users("system:node-proxier", "system:kube-proxy") },
+    to_users("system:node-proxier", "system:kube-proxy"),
     to_users("system:kube-controller-manager", "system:kube-controller-manager"),
     Binding { accounts: "kube-dns", ..to_users("system:kube-dns", "") },
     to_users("system:kube-scheduler", "system:kube-scheduler"),
