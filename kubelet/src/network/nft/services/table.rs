@@ -62,6 +62,9 @@ impl ServiceTable {
     /// # Errors
     /// If the kernel rejects the rules, or another program changes rules all the time.
     pub fn apply(&mut self, node: &ServiceNode, wanted: &Arc<ServiceRules>) -> Result<Applied, Error> {
+        if self.is_current(node, wanted)? {
+            return Ok(Applied::default());
+        }
         let target = Target { node, rules: wanted, pickers: pickers(wanted), elements: elements(wanted) };
         let known = self.known.take();
         let (generation, capacity, applied) = transact(&mut self.socket, DOING, |socket| {
@@ -96,6 +99,18 @@ impl ServiceTable {
             self.last = Some(wanted.clone());
         }
         Ok(applied)
+    }
+
+    /// Whether the last call made these rules, and no program has changed any rules since. The notification about its
+    /// own change leads the caller here again.
+    fn is_current(&mut self, node: &ServiceNode, wanted: &Arc<ServiceRules>) -> Result<bool, Error> {
+        let (Some(known), Some(last)) = (&self.known, &self.last) else { return Ok(false) };
+        if known.node != *node || !Arc::ptr_eq(last, wanted) {
+            return Ok(false);
+        }
+        let known = known.generation;
+        let generation = self.socket.generation().map_err(|error| Error::opening(DOING, error.errno()))?;
+        Ok(generation == known)
     }
 
     /// Removes the table with this name, if it exists.
