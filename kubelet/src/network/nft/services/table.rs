@@ -94,7 +94,8 @@ impl ServiceTable {
         let Target { pickers, elements, .. } = target;
         self.known = Some(Known { generation, node: node.clone(), pickers, elements, capacity });
         if self.last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, wanted)) || applied.is_new {
-            let before = self.last.as_ref().map(|last| last.udp_endpoints());
+            // While the table was gone, clients may have got entries that lead nowhere.
+            let before = self.last.as_ref().filter(|_| !applied.is_new).map(|last| last.udp_endpoints());
             conntrack::forget_services(&mut self.socket, before.as_ref(), &wanted.udp_endpoints());
             self.last = Some(wanted.clone());
         }
