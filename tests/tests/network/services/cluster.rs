@@ -135,6 +135,8 @@ async fn services_work_from_pods_nodes_and_outside() {
         assert_eq!(in_pod.ask(&sticky).await.unwrap(), first);
     }
     // An endpoint that is gone gets no more connections, and the other one reaches itself.
+    let gone = get(&cluster, &format!("/api/v1/namespaces/default/pods/{two}")).await;
+    let gone = gone["status"]["podIP"].as_str().unwrap();
     kubectl(&cluster, &["delete", "pod", two, "--wait=true"]).await;
     for client in [in_pod, Asker::Machine(b), Asker::Pod(a, "one")] {
         answered_by(client, &shop, &[one]).await;
@@ -143,6 +145,12 @@ async fn services_work_from_pods_nodes_and_outside() {
     let table = a.run("nft list tables | grep coracle-services");
     a.run(&format!("nft delete {table}"));
     answered_by(in_pod, &shop, &[one]).await;
+    let stored = a.node.root_dir().join("cluster/services.json");
+    let is_stored = async || {
+        let text = fs::read_to_string(&stored).map_err(|error| error.to_string())?;
+        if text.contains(gone) { Err(text) } else { Ok(()) }
+    };
+    wait_until(DEADLINE, is_stored).await.unwrap();
     cluster.master.kill();
     let node = &mut cluster.machines[0].node;
     node.stop().await;
