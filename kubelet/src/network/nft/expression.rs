@@ -203,8 +203,12 @@ pub fn original_service_key(family: Family, is_node_port: bool, register: u32) -
 }
 
 fn no_address(family: Family, register: u32) -> Expression {
-    let zeros = value(&vec![0; usize::from(family.address_length())]);
-    Expression::new("immediate", &Attributes::new().number(1, register).nested(2, &zeros))
+    constant(register, &vec![0; usize::from(family.address_length())])
+}
+
+/// Loads constant bytes.
+pub fn constant(register: u32, bytes: &[u8]) -> Expression {
+    Expression::new("immediate", &Attributes::new().number(1, register).nested(2, &value(bytes)))
 }
 
 /// Draws a random number below `modulus`, in host byte order.
@@ -213,7 +217,7 @@ pub fn random(modulus: u32, register: u32) -> Expression {
     Expression::new("numgen", &Attributes::new().number(1, register).number(2, modulus).number(3, RANDOM))
 }
 
-/// A change of a map by a rule.
+/// A change of a set or map by a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOperation {
     /// Adds a missing element, or renews the timeout of an existing one.
@@ -222,13 +226,22 @@ pub enum SetOperation {
     Delete,
 }
 
-/// Changes the element of a map with the key and value at these registers. The timeout is in milliseconds.
-pub fn change_map(map: &str, operation: SetOperation, key: u32, data: u32, timeout: u64) -> Expression {
+/// Changes the element of a set or map with the key and value at these registers. The timeout is in milliseconds.
+pub fn change_set(
+    set: &str,
+    operation: SetOperation,
+    key: u32,
+    data: Option<u32>,
+    timeout: u64,
+) -> Expression {
     let (number, timeout) = match operation {
         SetOperation::Update => (1, Some(timeout)),
         SetOperation::Delete => (2, None),
     };
-    let mut change = Attributes::new().text(1, map).number(3, number).number(4, key).number(5, data);
+    let mut change = Attributes::new().text(1, set).number(3, number).number(4, key);
+    if let Some(data) = data {
+        change = change.number(5, data);
+    }
     if let Some(timeout) = timeout {
         change = change.long(6, timeout);
     }

@@ -8,8 +8,9 @@ use super::super::expression::value;
 use super::super::host_ports::{address_bytes, port_bytes};
 use super::super::table::{INET, elements_of, kind};
 use super::super::wire::{Attributes, Message};
-use super::layout::{Picker, REJECT, Set, SetKind};
-use super::{GroupId, ServiceAddress, ServiceRules, Target};
+use super::affinity::Pin;
+use super::layout::{REJECT, Set, SetKind, picker};
+use super::{ServiceAddress, ServiceRules, Target};
 
 /// The value of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,30 +43,24 @@ pub fn elements(rules: &ServiceRules) -> Elements {
         let verdict = match target {
             Target::Drop => Value::Drop,
             Target::Reject => Value::Goto(REJECT.into()),
-            Target::Group(id) => {
-                let Some(group) = rules.groups.get(id) else { continue };
-                put(SetKind::Groups(*side), family, service_key(at), data(group_bytes(*id)));
-                let picker = Picker {
-                    side: *side,
-                    is_node_port: at.is_node_port(),
-                    family,
-                    count: u32::try_from(group.endpoints.len()).unwrap_or(u32::MAX),
-                    affinity_seconds: group.affinity_seconds.unwrap_or(0),
-                };
+            Target::Group(_) => {
+                let Some(picker) = picker(rules, *side, *at, target) else { continue };
                 Value::Goto(picker.name().into())
             }
         };
         put(SetKind::Services(*side), family, service_key(at), verdict);
-    }
-    for (id, group) in &rules.groups {
+        put(SetKind::Addresses, family, service_key(at), Value::None);
+        let Some((side, group)) = rules.group_of(*side, *at, target) else { continue };
         for (number, endpoint) in (0_u32..).zip(&group.endpoints) {
-            let (family, to) = (Family::of(endpoint.ip()), endpoint_bytes(endpoint));
             // `numgen` writes its number in host byte order.
-            let key = [group_bytes(*id), number.to_ne_bytes().to_vec()].concat();
-            if group.affinity_seconds.is_some() {
-                put(SetKind::Members, family, [group_bytes(*id), to.clone()].concat(), Value::None);
+            let key = [service_key(at), number.to_ne_bytes().to_vec()].concat();
+            match group.affinity_seconds {
+                None => put(SetKind::Endpoints(side), family, key, data(endpoint_bytes(endpoint))),
+                Some(seconds) => {
+                    let pin = Pin::new(*endpoint, at.is_node_port(), seconds);
+                    put(SetKind::Pinned(side), family, key, Value::Goto(pin.name().into()));
+                }
             }
-            put(SetKind::Endpoints, family, key, data(to));
         }
     }
     for at in &rules.masqueraded {
@@ -115,15 +110,13 @@ fn data(bytes: Vec<u8>) -> Value {
     Value::Data(bytes.into_boxed_slice())
 }
 
-fn group_bytes(id: GroupId) -> Vec<u8> {
-    id.0.to_be_bytes().to_vec()
-}
-
-fn endpoint_bytes(endpoint: &SocketAddr) -> Vec<u8> {
+/// The bytes of an endpoint as the value of a map.
+pub fn endpoint_bytes(endpoint: &SocketAddr) -> Vec<u8> {
     [address_bytes(endpoint.ip()), port_bytes(endpoint.port()).to_vec()].concat()
 }
 
-fn service_key(at: &ServiceAddress) -> Vec<u8> {
+/// The key of an address of a Service.
+pub fn service_key(at: &ServiceAddress) -> Vec<u8> {
     let ServiceAddress { ip, protocol, port } = at;
     [address_bytes(*ip), vec![protocol.number(), 0, 0, 0], port_bytes(*port).to_vec()].concat()
 }

@@ -1,13 +1,14 @@
 //! Chains, rules and sets of the service proxy's table. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use super::super::Family;
 use super::super::expression::{self as on, Expression, FIRST};
 use super::super::host_ports::address_bytes;
 use super::super::table::{Hook, Layout, MAP, OUTPUT, POSTROUTING, PREROUTING, SetSpec, labelled};
-use super::affinity::{AFFINITY_SIZE, affinity_rules};
-use super::{ServiceNode, ServiceRules, Side, Target};
+use super::affinity::{AFFINITY_SIZE, Pin, sticky_rules};
+use super::{ServiceAddress, ServiceNode, ServiceRules, Side, Target};
 
 /// The priority of DNAT to endpoints. It precedes host ports of pods (-105) and Docker's rules (-100), because the
 /// first DNAT rule that matches wins.
@@ -29,8 +30,8 @@ const NUMBER: u32 = 19;
 const VERDICT: u32 = 0xffff_ff00;
 /// Length of a verdict as the kernel reports it, in bytes.
 const VERDICT_BYTES: u32 = 16;
-/// Length of a group ID in bytes.
-const GROUP_BYTES: u32 = 8;
+/// Length of the number of an endpoint in a key, in bytes.
+const NUMBER_BYTES: u32 = 4;
 /// Length of a port in a key or value: one register.
 const PORT_BYTES: u32 = 4;
 
@@ -44,14 +45,16 @@ const DYNAMIC: u32 = 0x20;
 pub enum SetKind {
     /// From address, protocol and port to the chain of a Service.
     Services(Side),
-    /// From address, protocol and port to the group of endpoints.
-    Groups(Side),
-    /// From group and number to an endpoint.
-    Endpoints,
-    /// Endpoints by group, for groups with session affinity.
-    Members,
-    /// From client and group to an endpoint. The rules add and renew its elements.
+    /// From address, protocol, port and number to an endpoint.
+    Endpoints(Side),
+    /// From the same key to the chain of an endpoint, with session affinity.
+    Pinned(Side),
+    /// Clients with session affinity, by their address and that of the Service. The rules add and renew elements.
+    Clients,
+    /// From the same key to the endpoint of the client. The rules add elements.
     Affinity,
+    /// Addresses of Services.
+    Addresses,
     /// Addresses of Services whose clients are masqueraded.
     Masqueraded,
     /// Pairs of equal addresses: endpoints of this node that reach themselves.
@@ -73,11 +76,13 @@ impl Set {
         let kinds = [
             SetKind::Services(Side::Inside),
             SetKind::Services(Side::Outside),
-            SetKind::Groups(Side::Inside),
-            SetKind::Groups(Side::Outside),
-            SetKind::Endpoints,
-            SetKind::Members,
+            SetKind::Endpoints(Side::Inside),
+            SetKind::Endpoints(Side::Outside),
+            SetKind::Pinned(Side::Inside),
+            SetKind::Pinned(Side::Outside),
+            SetKind::Clients,
             SetKind::Affinity,
+            SetKind::Addresses,
             SetKind::Masqueraded,
             SetKind::Hairpin,
         ];
@@ -91,11 +96,13 @@ impl Set {
         match self.kind {
             SetKind::Services(Side::Inside) => of("services_inside", "services_inside6"),
             SetKind::Services(Side::Outside) => of("services_outside", "services_outside6"),
-            SetKind::Groups(Side::Inside) => of("groups_inside", "groups_inside6"),
-            SetKind::Groups(Side::Outside) => of("groups_outside", "groups_outside6"),
-            SetKind::Endpoints => of("endpoints", "endpoints6"),
-            SetKind::Members => of("members", "members6"),
+            SetKind::Endpoints(Side::Inside) => of("endpoints", "endpoints6"),
+            SetKind::Endpoints(Side::Outside) => of("endpoints_outside", "endpoints_outside6"),
+            SetKind::Pinned(Side::Inside) => of("pinned", "pinned6"),
+            SetKind::Pinned(Side::Outside) => of("pinned_outside", "pinned_outside6"),
+            SetKind::Clients => of("clients", "clients6"),
             SetKind::Affinity => of("affinity", "affinity6"),
+            SetKind::Addresses => of("addresses", "addresses6"),
             SetKind::Masqueraded => of("masqueraded", "masqueraded6"),
             SetKind::Hairpin => of("hairpin", "hairpin6"),
         }
@@ -107,26 +114,24 @@ impl Set {
         let types = |all: &[u32]| all.iter().fold(0, |types, one| (types << 6) | one);
         let (at, at_bytes) = (types(&[address, PROTOCOL, PORT]), bytes + 2 * PORT_BYTES);
         let (to, to_bytes) = (types(&[address, PORT]), bytes + PORT_BYTES);
+        let numbered = types(&[address, PROTOCOL, PORT, NUMBER]);
+        let client = types(&[address, address, PROTOCOL, PORT]);
         let Capacity { services, endpoints } = capacity;
         let spec = |flags, key, value, most| SetSpec { flags, key, value, most };
         match self.kind {
             SetKind::Services(_) => (spec(MAP, at_bytes, VERDICT_BYTES, services), (at, VERDICT)),
-            SetKind::Groups(_) => {
-                (spec(MAP, at_bytes, GROUP_BYTES, services), (at, types(&[NUMBER, NUMBER])))
+            SetKind::Endpoints(_) => {
+                (spec(MAP, at_bytes + NUMBER_BYTES, to_bytes, endpoints), (numbered, to))
             }
-            SetKind::Endpoints => {
-                let key = types(&[NUMBER, NUMBER, NUMBER]);
-                (spec(MAP, GROUP_BYTES + 4, to_bytes, endpoints), (key, to))
+            SetKind::Pinned(_) => {
+                (spec(MAP, at_bytes + NUMBER_BYTES, VERDICT_BYTES, endpoints), (numbered, VERDICT))
             }
-            SetKind::Members => {
-                let key = types(&[NUMBER, NUMBER, address, PORT]);
-                (spec(0, GROUP_BYTES + to_bytes, 0, endpoints), (key, 0))
-            }
+            SetKind::Clients => (spec(TIMEOUT | DYNAMIC, bytes + at_bytes, 0, AFFINITY_SIZE), (client, 0)),
             SetKind::Affinity => {
                 let flags = MAP | TIMEOUT | DYNAMIC;
-                let key = types(&[address, NUMBER, NUMBER]);
-                (spec(flags, bytes + GROUP_BYTES, to_bytes, AFFINITY_SIZE), (key, to))
+                (spec(flags, bytes + at_bytes, to_bytes, AFFINITY_SIZE), (client, to))
             }
+            SetKind::Addresses => (spec(0, at_bytes, 0, services), (at, 0)),
             SetKind::Masqueraded => (spec(0, at_bytes, 0, services), (at, 0)),
             SetKind::Hairpin => (spec(0, 2 * bytes, 0, endpoints), (types(&[address, address]), 0)),
         }
@@ -148,7 +153,11 @@ impl Capacity {
 
     /// The number of elements that the rules need in the largest set.
     fn needed(rules: &ServiceRules) -> Self {
-        let endpoints: usize = rules.groups.values().map(|group| group.endpoints.len()).sum();
+        let of_targets = rules.targets.iter().map(|((side, at), target)| {
+            let group = rules.group_of(*side, *at, target).filter(|(map, _)| map == side);
+            group.map_or(0, |(_, group)| group.endpoints.len())
+        });
+        let endpoints: usize = of_targets.sum();
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         Self { services: count(rules.targets.len()), endpoints: count(endpoints + rules.own_endpoints.len()) }
     }
@@ -202,44 +211,80 @@ impl Picker {
     /// The rules of the chain.
     pub fn rules(&self) -> Vec<(String, Vec<Expression>)> {
         let words = on::words(self.family);
-        let mut rules = if self.affinity_seconds > 0 { affinity_rules(self) } else { Vec::new() };
-        let pick = [self.group_to(FIRST, FIRST), self.pick_to(FIRST, FIRST)].concat();
-        rules.push(("to an endpoint", [pick, vec![on::dnat(self.family, FIRST, FIRST + words)]].concat()));
+        let mut rules = Vec::new();
+        if self.affinity_seconds > 0 {
+            rules.extend(sticky_rules(self));
+        } else {
+            let set = Set { kind: SetKind::Endpoints(self.side), family: self.family };
+            let mut pick = self.numbered_key();
+            pick.push(on::lookup_at(set.name(), FIRST, Some(FIRST)));
+            pick.push(on::dnat(self.family, FIRST, FIRST + words));
+            rules.push(("to an endpoint", pick));
+        }
         rules.into_iter().map(|(says, expressions)| labelled(says, expressions)).collect()
     }
 
-    /// Looks up the group of the packet's destination with a key at register `key`, and loads it to `group`.
-    pub fn group_to(&self, key: u32, group: u32) -> Vec<Expression> {
-        let set = Set { kind: SetKind::Groups(self.side), family: self.family };
-        let mut all = on::service_key(self.family, self.is_node_port, key);
-        all.push(on::lookup_at(set.name(), key, Some(group)));
+    /// Loads the address of the Service and a random number below the number of endpoints to the first registers.
+    pub fn numbered_key(&self) -> Vec<Expression> {
+        let mut all = on::family_is(self.family);
+        all.extend(on::service_key(self.family, self.is_node_port, FIRST));
+        all.push(on::random(self.count, FIRST + on::words(self.family) + 2));
         all
-    }
-
-    /// Draws a number, and loads the endpoint of the group at register `group` to `endpoint`.
-    pub fn pick_to(&self, group: u32, endpoint: u32) -> Vec<Expression> {
-        let set = Set { kind: SetKind::Endpoints, family: self.family };
-        vec![on::random(self.count, group + 2), on::lookup_at(set.name(), group, Some(endpoint))]
     }
 }
 
+/// A chain of the table that exists while Services need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Chain {
+    /// Chooses an endpoint.
+    Picker(Picker),
+    /// Leads to one endpoint, and keeps the client there.
+    Pin(Pin),
+}
+
+impl Chain {
+    /// The name of the chain.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Picker(picker) => picker.name(),
+            Self::Pin(pin) => pin.name(),
+        }
+    }
+
+    /// The rules of the chain, each with its comment.
+    pub fn rules(&self) -> Vec<(String, Vec<Expression>)> {
+        match self {
+            Self::Picker(picker) => picker.rules(),
+            Self::Pin(pin) => pin.rules().into_iter().map(|(says, rule)| labelled(says, rule)).collect(),
+        }
+    }
+}
+
+/// The chain for a target of an address. `None` if it is no group.
+pub fn picker(rules: &ServiceRules, side: Side, at: ServiceAddress, target: &Target) -> Option<Picker> {
+    let (side, group) = rules.group_of(side, at, target)?;
+    Some(Picker {
+        side,
+        is_node_port: at.is_node_port(),
+        family: Family::of(at.ip),
+        count: u32::try_from(group.endpoints.len()).unwrap_or(u32::MAX),
+        affinity_seconds: group.affinity_seconds.unwrap_or(0),
+    })
+}
+
 /// All chains that the rules need.
-pub fn pickers(rules: &ServiceRules) -> BTreeSet<Picker> {
-    rules
-        .targets
-        .iter()
-        .filter_map(|((side, at), target)| {
-            let Target::Group(id) = target else { return None };
-            let group = rules.groups.get(id)?;
-            Some(Picker {
-                side: *side,
-                is_node_port: at.is_node_port(),
-                family: Family::of(at.ip),
-                count: u32::try_from(group.endpoints.len()).unwrap_or(u32::MAX),
-                affinity_seconds: group.affinity_seconds.unwrap_or(0),
-            })
-        })
-        .collect()
+pub fn service_chains(rules: &ServiceRules) -> BTreeSet<Chain> {
+    let mut all = BTreeSet::new();
+    for ((side, at), target) in &rules.targets {
+        all.extend(picker(rules, *side, *at, target).map(Chain::Picker));
+        if let Some((_, group)) = rules.group_of(*side, *at, target)
+            && let Some(seconds) = group.affinity_seconds
+        {
+            let pin = |endpoint: &SocketAddr| Chain::Pin(Pin::new(*endpoint, at.is_node_port(), seconds));
+            all.extend(group.endpoints.iter().map(pin));
+        }
+    }
+    all
 }
 
 /// The chains that do not depend on Services, with the hook of base chains.
@@ -292,8 +337,7 @@ fn masquerade(node: &ServiceNode, rule: &mut impl FnMut(&'static str, &str, &[Ve
     let masquerade = || vec![on::masquerade()];
     let has_key = |set: Set, is_node_port| {
         let mut all = on::original_service_key(set.family, is_node_port, FIRST);
-        let value = matches!(set.kind, SetKind::Groups(_)).then_some(FIRST);
-        all.push(on::lookup_at(set.name(), FIRST, value));
+        all.push(on::lookup_at(set.name(), FIRST, None));
         all
     };
     rule(OUT, "no DNAT", &[on::is_not_dnat(), vec![on::accept()]]);
@@ -310,7 +354,7 @@ fn masquerade(node: &ServiceNode, rule: &mut impl FnMut(&'static str, &str, &[Ve
         let from_pod = [on::family_is(family), from_pod].concat();
         if !node.filters_bridged {
             for is_node_port in [false, true] {
-                let redirected = has_key(Set { kind: SetKind::Groups(Side::Inside), family }, is_node_port);
+                let redirected = has_key(Set { kind: SetKind::Addresses, family }, is_node_port);
                 let to_pod = on::oif_is(&node.bridge);
                 rule(OUT, "replies on the bridge", &[from_pod.clone(), to_pod, redirected, masquerade()]);
             }
@@ -322,7 +366,7 @@ fn masquerade(node: &ServiceNode, rule: &mut impl FnMut(&'static str, &str, &[Ve
             let set = Set { kind: SetKind::Masqueraded, family };
             let redirected = has_key(set, is_node_port);
             rule(OUT, "from outside", &[on::family_is(family), redirected, masquerade()]);
-            let redirected = has_key(Set { kind: SetKind::Groups(Side::Inside), family }, is_node_port);
+            let redirected = has_key(Set { kind: SetKind::Addresses, family }, is_node_port);
             let from_host = on::is_from_local_address();
             rule(OUT, "from this node", &[on::family_is(family), from_host, redirected, masquerade()]);
         }
@@ -330,16 +374,16 @@ fn masquerade(node: &ServiceNode, rule: &mut impl FnMut(&'static str, &str, &[Ve
 }
 
 /// The layout of the table with these chains.
-pub fn layout(node: &ServiceNode, pickers: &BTreeSet<Picker>, capacity: Capacity) -> Layout {
+pub fn layout(node: &ServiceNode, of_services: &BTreeSet<Chain>, capacity: Capacity) -> Layout {
     let mut by_chain: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (chain, comment, _) in rules(node) {
         by_chain.entry(chain.to_owned()).or_default().push(comment);
     }
     let mut hooks: BTreeMap<String, Option<Hook>> =
         chains().into_iter().map(|(name, hook)| (name.to_owned(), hook)).collect();
-    for picker in pickers {
-        hooks.insert(picker.name(), None);
-        by_chain.insert(picker.name(), picker.rules().into_iter().map(|(comment, _)| comment).collect());
+    for chain in of_services {
+        hooks.insert(chain.name(), None);
+        by_chain.insert(chain.name(), chain.rules().into_iter().map(|(comment, _)| comment).collect());
     }
     let sets = Set::all().map(|set| (set.name().to_owned(), set.spec(capacity).0)).collect();
     Layout { chains: hooks, rules: by_chain, sets, ..Layout::default() }

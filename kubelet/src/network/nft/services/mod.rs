@@ -1,8 +1,8 @@
 //! The nftables table of the service proxy: what it should contain, independent of its form in the kernel. Pure.
 //!
-//! The table has maps from address, protocol and port of a Service to a chain and to a group of endpoints. A chain
-//! exists once per number of endpoints, because `numgen` needs a constant modulus. It draws a random number below
-//! that, and looks up the endpoint by group and number. A new connection needs the same few lookups, whatever the
+//! The table has maps from address, protocol and port of a Service to a chain, and from the same key with a number to
+//! an endpoint. A chain exists once per number of endpoints, because `numgen` needs a constant modulus. It draws a
+//! random number below that, and looks up the endpoint. A new connection needs the same few lookups, whatever the
 //! number of Services, and a change of a Service changes only elements of maps.
 
 mod affinity;
@@ -53,8 +53,7 @@ impl ServiceAddress {
     }
 }
 
-/// Identifies a group of endpoints in the kernel. It depends only on the name of the group, so that the next
-/// kubelet computes the same one.
+/// Identifies a group of endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupId(u64);
 
@@ -102,6 +101,18 @@ pub struct ServiceRules {
 }
 
 impl ServiceRules {
+    /// The side whose maps have the endpoints of an address. Both sides share them if their targets are equal.
+    fn map_side(&self, side: Side, at: ServiceAddress) -> Side {
+        let target = |side| self.targets.get(&(side, at));
+        if target(Side::Inside) == target(side) { Side::Inside } else { side }
+    }
+
+    /// The group of a target, with the side whose maps have its endpoints.
+    fn group_of(&self, side: Side, at: ServiceAddress, target: &Target) -> Option<(Side, &Group)> {
+        let Target::Group(id) = target else { return None };
+        Some((self.map_side(side, at), self.groups.get(id)?))
+    }
+
     /// The endpoints of a UDP address, over both sides. Empty if there are none.
     fn udp_endpoints(&self) -> BTreeMap<SocketAddr, BTreeSet<SocketAddr>> {
         let mut all: BTreeMap<SocketAddr, BTreeSet<SocketAddr>> = BTreeMap::new();
@@ -131,5 +142,5 @@ pub struct ServiceNode {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;

@@ -28,7 +28,7 @@ impl Found {
         };
         Some(Capacity {
             services: size(SetKind::Services(Side::Inside))?,
-            endpoints: size(SetKind::Endpoints)?,
+            endpoints: size(SetKind::Endpoints(Side::Inside))?,
         })
     }
 }
@@ -50,19 +50,27 @@ pub fn read(socket: &mut Socket, name: &str) -> Result<Option<Found>, RequestErr
 
 fn read_elements(socket: &mut Socket, table: &str) -> Result<Option<Elements>, RequestError> {
     let mut all = Elements::new();
-    for set in Set::all().filter(|set| set.kind != SetKind::Affinity) {
-        let of = Attributes::new().text(1, table).text(2, set.name());
-        let lists = socket.list(kind::GET_ELEMENT, INET, of, |answer| {
-            let list = find(answer.attributes(), 3).unwrap_or_default();
-            let elements = attributes(list).filter(|(kind, _)| *kind == LIST_ELEMENT);
-            Some(elements.map(|(_, element)| read_element(element)).collect::<Option<Vec<_>>>())
-        })?;
-        for list in lists {
-            let Some(list) = list else { return Ok(None) };
-            all.extend(list.into_iter().map(|(key, value)| ((set, key), value)));
-        }
+    let is_own = |set: &Set| !matches!(set.kind, SetKind::Affinity | SetKind::Clients);
+    for set in Set::all().filter(is_own) {
+        let Some(list) = read_set(socket, table, set)? else { return Ok(None) };
+        all.extend(list.into_iter().map(|(key, value)| ((set, key), value)));
     }
     Ok(Some(all))
+}
+
+/// Reads the elements of a set. Returns `None` if another program added other ones.
+pub fn read_set(
+    socket: &mut Socket,
+    table: &str,
+    set: Set,
+) -> Result<Option<Vec<(Box<[u8]>, Value)>>, RequestError> {
+    let of = Attributes::new().text(1, table).text(2, set.name());
+    let lists = socket.list(kind::GET_ELEMENT, INET, of, |answer| {
+        let list = find(answer.attributes(), 3).unwrap_or_default();
+        let elements = attributes(list).filter(|(kind, _)| *kind == LIST_ELEMENT);
+        Some(elements.map(|(_, element)| read_element(element)).collect::<Option<Vec<_>>>())
+    })?;
+    Ok(lists.into_iter().collect::<Option<Vec<_>>>().map(|lists| lists.into_iter().flatten().collect()))
 }
 
 /// The key and value of an element. `None` if the kubelet does not create such a value.

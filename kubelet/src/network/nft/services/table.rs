@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::super::Family;
 use super::super::conntrack;
 use super::super::error::Error;
+use super::super::expression::value;
 use super::super::socket::{RequestError, Socket};
 use super::super::table::{self, INET, Layout, kind};
 use super::super::transaction::transact;
 use super::super::wire::{Attributes, Message};
+use super::affinity::stale;
 use super::elements::{Elements, changes, elements};
-use super::layout::{Capacity, Picker, Set, chains, layout, pickers, rules};
+use super::layout::{Capacity, Chain, Set, SetKind, chains, layout, rules, service_chains};
 use super::reader::{self, Found};
 use super::{ServiceNode, ServiceRules};
 
@@ -32,7 +35,7 @@ struct Known {
     /// The generation of all rules of the network namespace.
     generation: u32,
     node: ServiceNode,
-    pickers: BTreeSet<Picker>,
+    chains: BTreeSet<Chain>,
     elements: Elements,
     capacity: Capacity,
 }
@@ -65,16 +68,15 @@ impl ServiceTable {
         if self.is_current(node, wanted)? {
             return Ok(Applied::default());
         }
-        let target = Target { node, rules: wanted, pickers: pickers(wanted), elements: elements(wanted) };
+        let target =
+            Target { node, rules: wanted, chains: service_chains(wanted), elements: elements(wanted) };
         let known = self.known.take();
         let (generation, capacity, applied) = transact(&mut self.socket, DOING, |socket| {
             let generation = socket.generation()?;
             let current =
                 known.as_ref().filter(|known| known.generation == generation && known.node == *node);
             let plan = match current {
-                Some(known) => {
-                    target.changes_of_known(&known.pickers, &known.elements, known.capacity, false)
-                }
+                Some(known) => target.changes_of_known(&known.chains, &known.elements, known.capacity, false),
                 None => {
                     let found = reader::read(socket, &node.name);
                     // All requests name objects that were just listed, so a missing one was removed meanwhile.
@@ -91,15 +93,43 @@ impl ServiceTable {
             let after = if plan.messages.is_empty() { generation } else { generation.wrapping_add(1) };
             Ok((plan.messages, (after, plan.capacity, plan.applied)))
         })?;
-        let Target { pickers, elements, .. } = target;
-        self.known = Some(Known { generation, node: node.clone(), pickers, elements, capacity });
+        let Target { chains, elements, .. } = target;
+        self.known = Some(Known { generation, node: node.clone(), chains, elements, capacity });
         if self.last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, wanted)) || applied.is_new {
             // While the table was gone, clients may have got entries that lead nowhere.
             let before = self.last.as_ref().filter(|_| !applied.is_new).map(|last| last.udp_endpoints());
             conntrack::forget_services(&mut self.socket, before.as_ref(), &wanted.udp_endpoints());
             self.last = Some(wanted.clone());
         }
+        if applied.elements > 0 {
+            self.forget_clients(&node.name, wanted);
+        }
         Ok(applied)
+    }
+
+    /// Deletes entries of clients whose endpoint is gone. An error is only logged: those clients are refused until
+    /// the next change.
+    fn forget_clients(&mut self, table: &str, rules: &ServiceRules) {
+        for family in Family::BOTH {
+            let set = Set { kind: SetKind::Affinity, family };
+            let forgotten = transact(&mut self.socket, DOING, |socket| {
+                let generation = socket.generation()?;
+                let entries = reader::read_set(socket, table, set)?.unwrap_or_default();
+                let keys = stale(rules, entries, family);
+                let elements: Vec<Attributes> =
+                    keys.iter().map(|key| Attributes::new().nested(1, &value(key))).collect();
+                let messages = table::elements_of(INET, kind::DELETE_ELEMENT, table, set.name(), &elements);
+                let after = if messages.is_empty() { generation } else { generation.wrapping_add(1) };
+                Ok((messages, (generation, after)))
+            });
+            match (forgotten, &mut self.known) {
+                (Ok((before, after)), Some(known)) if known.generation == before => known.generation = after,
+                (Ok(_), _) => {}
+                (Err(error), _) => {
+                    tracing::warn!(%error, "cannot delete entries of session affinity whose endpoint is gone");
+                }
+            }
+        }
     }
 
     /// Whether the last call made these rules, and no program has changed any rules since. The notification about its
@@ -133,7 +163,7 @@ impl ServiceTable {
 struct Target<'a> {
     node: &'a ServiceNode,
     rules: &'a ServiceRules,
-    pickers: BTreeSet<Picker>,
+    chains: BTreeSet<Chain>,
     elements: Elements,
 }
 
@@ -147,7 +177,7 @@ impl Target<'_> {
     /// Plans the changes of a table whose chains and elements are known.
     fn changes_of_known(
         &self,
-        chains: &BTreeSet<Picker>,
+        present: &BTreeSet<Chain>,
         elements: &Elements,
         capacity: Capacity,
         was_changed: bool,
@@ -157,10 +187,10 @@ impl Target<'_> {
         }
         let table = &self.node.name;
         let mut messages: Vec<Message> =
-            self.pickers.difference(chains).flat_map(|one| make(table, one)).collect();
+            self.chains.difference(present).flat_map(|one| make(table, one)).collect();
         let (of_elements, count) = changes(table, elements, &self.elements);
         messages.extend(of_elements);
-        messages.extend(chains.difference(&self.pickers).map(|one| delete_chain(table, &one.name())));
+        messages.extend(present.difference(&self.chains).map(|one| delete_chain(table, &one.name())));
         let applied = Applied { is_new: false, was_changed: was_changed && count > 0, elements: count };
         Plan { messages, capacity, applied }
     }
@@ -184,9 +214,9 @@ impl Target<'_> {
 
     /// The wanted chains of Services that exist, and the names of obsolete ones. `None` if anything else in the
     /// table is not as it should be.
-    fn chains_of(&self, there: &Layout, capacity: Capacity) -> Option<(BTreeSet<Picker>, Vec<String>)> {
-        let present: BTreeSet<Picker> =
-            self.pickers.iter().filter(|one| there.chains.contains_key(&one.name())).copied().collect();
+    fn chains_of(&self, there: &Layout, capacity: Capacity) -> Option<(BTreeSet<Chain>, Vec<String>)> {
+        let present: BTreeSet<Chain> =
+            self.chains.iter().filter(|one| there.chains.contains_key(&one.name())).copied().collect();
         let wanted = layout(self.node, &present, capacity);
         let is_extra = |name: &&String| !wanted.chains.contains_key(*name);
         let extra: Vec<String> = there.chains.keys().filter(is_extra).cloned().collect();
@@ -216,16 +246,16 @@ impl Target<'_> {
         for (chain, comment, expressions) in rules(self.node) {
             messages.push(table::new_rule(INET, table, chain, &comment, &expressions));
         }
-        messages.extend(self.pickers.iter().flat_map(|one| make(table, one)));
+        messages.extend(self.chains.iter().flat_map(|one| make(table, one)));
         let (of_elements, count) = changes(table, &BTreeMap::new(), &self.elements);
         messages.extend(of_elements);
         Plan { messages, capacity, applied: Applied { is_new: true, was_changed, elements: count } }
     }
 }
 
-fn make(table: &str, picker: &Picker) -> Vec<Message> {
-    let name = picker.name();
-    let rules = picker.rules();
+fn make(table: &str, chain: &Chain) -> Vec<Message> {
+    let name = chain.name();
+    let rules = chain.rules();
     let rules = rules.iter().map(|(comment, all)| table::new_rule(INET, table, &name, comment, all));
     [table::new_chain(INET, table, &name, None)].into_iter().chain(rules).collect()
 }

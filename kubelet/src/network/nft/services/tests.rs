@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::elements::{Value, changes, elements};
-use super::layout::{Capacity, Set, SetKind, layout, pickers};
+use super::layout::{Capacity, Chain, Set, SetKind, layout, service_chains};
 use super::{Group, GroupId, ServiceAddress, ServiceNode, ServiceRules, Side, Target};
 use crate::network::nft::{Family, Protocol};
 
@@ -23,7 +23,7 @@ fn rules(endpoints: &[&str], affinity_seconds: Option<u32>) -> ServiceRules {
 }
 
 fn names(rules: &ServiceRules) -> Vec<String> {
-    pickers(rules).iter().map(super::layout::Picker::name).collect()
+    service_chains(rules).iter().map(Chain::name).collect()
 }
 
 #[test]
@@ -35,7 +35,8 @@ fn a_chain_exists_once_per_number_of_endpoints() {
         two.targets.insert((side, at(text, Protocol::Udp)), Target::Group(id));
     }
     assert_eq!(names(&two), ["inside_2", "outside_port_2"]);
-    assert_eq!(names(&rules(&["10.0.0.2:80"], Some(60))), ["inside_1_for_60s"]);
+    let sticky = names(&rules(&["10.0.0.2:80"], Some(60)));
+    assert_eq!(sticky, ["inside_1_for_60s", "to_10.0.0.2_80_for_60s"]);
 }
 
 #[test]
@@ -44,11 +45,11 @@ fn elements_lead_from_an_address_to_endpoints() {
     let get = |kind, key: &[u8]| all.get(&(Set { kind, family: Family::V4 }, key.into())).cloned();
     let key = [10, 96, 0, 9, 6, 0, 0, 0, 0, 80, 0, 0];
     assert_eq!(get(SetKind::Services(Side::Inside), &key), Some(Value::Goto("inside_2".into())));
-    let Some(Value::Data(group)) = get(SetKind::Groups(Side::Inside), &key) else { panic!("no group") };
-    let endpoint = |number: u32| get(SetKind::Endpoints, &[&group[..], &number.to_ne_bytes()].concat());
+    let inside = SetKind::Endpoints(Side::Inside);
+    let endpoint = |number: u32| get(inside, &[&key[..], &number.to_ne_bytes()].concat());
     assert_eq!(endpoint(0), Some(Value::Data([10, 0, 0, 2, 0, 80, 0, 0].into())));
     assert_eq!(endpoint(1), Some(Value::Data([10, 0, 0, 3, 0x1f, 0x90, 0, 0].into())));
-    assert_eq!(all.len(), 4, "a group without session affinity has no members");
+    assert_eq!(all.len(), 4, "the other element is the address");
 }
 
 #[test]
@@ -73,8 +74,8 @@ fn sizes_leave_room_to_double() {
     assert!(least.fits(&few) && !least.fits(&many));
     assert_eq!(Capacity::of(&many).services, 8192);
     let node = ServiceNode { name: "t".into(), bridge: "b".into(), cidrs: vec![], filters_bridged: true };
-    let layout = layout(&node, &pickers(&few), least);
-    assert!(layout.chains.contains_key("inside_1") && layout.sets.len() == 18);
+    let layout = layout(&node, &service_chains(&few), least);
+    assert!(layout.chains.contains_key("inside_1") && layout.sets.len() == 22);
 }
 
 #[test]
@@ -88,4 +89,25 @@ fn udp_endpoints_are_those_of_both_sides() {
     let udp = rules.udp_endpoints();
     assert_eq!(udp.len(), 1);
     assert_eq!(udp[&"10.96.0.10:53".parse().unwrap()].len(), 1);
+}
+
+#[test]
+fn sides_share_endpoints_only_if_their_targets_are_equal() {
+    let mut shared = rules(&["10.0.0.2:80"], None);
+    let service = at("10.96.0.9:80", Protocol::Tcp);
+    shared.targets.insert((Side::Outside, service), Target::Group(GroupId::of("web")));
+    assert_eq!(names(&shared), ["inside_1"]);
+    let local = Group { affinity_seconds: None, endpoints: vec!["10.0.0.3:80".parse().unwrap()] };
+    shared.groups.insert(GroupId::of("local"), local);
+    shared.targets.insert((Side::Outside, service), Target::Group(GroupId::of("local")));
+    assert_eq!(names(&shared), ["inside_1", "outside_1"]);
+}
+
+#[test]
+fn clients_of_an_endpoint_that_is_gone_are_forgotten() {
+    let sticky = rules(&["10.0.0.2:80"], Some(60));
+    let key = |client: u8| Box::from([192, 0, 2, client, 10, 96, 0, 9, 6, 0, 0, 0, 0, 80, 0, 0]);
+    let to = |last: u8| Value::Data([10, 0, 0, last, 0, 80, 0, 0].into());
+    let entries: Vec<(Box<[u8]>, Value)> = vec![(key(1), to(2)), (key(2), to(3))];
+    assert_eq!(super::affinity::stale(&sticky, entries, Family::V4), [key(2) as Box<[u8]>]);
 }
