@@ -106,8 +106,8 @@ fn sides_share_endpoints_only_if_their_targets_are_equal() {
 #[test]
 fn clients_of_an_endpoint_that_is_gone_are_forgotten() {
     let sticky = rules(&["10.0.0.2:80"], Some(60));
-    let key = |client: u8| Box::from([192, 0, 2, client, 10, 96, 0, 9, 6, 0, 0, 0, 0, 80, 0, 0]);
+    let key = |client: u8| -> Box<[u8]> { [192, 0, 2, client, 10, 96, 0, 9, 6, 0, 0, 0, 0, 80, 0, 0].into() };
     let to = |last: u8| Value::Data([10, 0, 0, last, 0, 80, 0, 0].into());
     let entries: Vec<(Box<[u8]>, Value)> = vec![(key(1), to(2)), (key(2), to(3))];
-    assert_eq!(super::affinity::stale(&sticky, entries, Family::V4), [key(2) as Box<[u8]>]);
+    assert_eq!(super::affinity::stale(&sticky, entries, Family::V4), [key(2)]);
 }
