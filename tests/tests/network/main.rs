@@ -41,8 +41,8 @@ mod pod_network {
 mod pod_network_nodes {
     //! The pod network across machines: kubelets of one master, on two segments with a router between them.
 
-    mod asking;
-    mod cluster;
+    pub mod asking;
+    pub mod cluster;
     mod connections;
     mod harm;
     mod lone;

@@ -122,7 +122,7 @@ pub fn stale(rules: &ServiceRules, entries: Vec<(Box<[u8]>, Value)>, family: Fam
     let is_stale = |(key, value): &(Box<[u8]>, Value)| {
         let service = key.get(usize::from(family.address_length())..).unwrap_or_default();
         match value {
-            Value::Data(endpoint) => !valid.contains(&[service, endpoint].concat()),
+            Value::Data(endpoint) => !valid.contains(&[service, &**endpoint].concat()),
             Value::None | Value::Goto(_) | Value::Drop => true,
         }
     };
