@@ -74,7 +74,7 @@ impl Rules {
     }
 }
 
-/// A stage whose node and external machine have routes to cluster IPs, with the rules of the pod network.
+/// A stage with routes of the node and the external machine to cluster IPs, and the rules of the pod network.
 async fn stage() -> (Stage, ServiceTable) {
     let stage = Stage::new().await;
     for version in [4, 6] {

@@ -1,7 +1,7 @@
 //! Rules for session affinity: a client stays with its endpoint while it opens connections. Pure.
 //!
 //! The kernel holds the clients in a set with timeouts, and the endpoint of each in a map. Rules add to both. After a
-//! change of endpoints, the kubelet deletes the entries whose endpoint is gone ([`stale`]), and these clients get
+//! change of endpoints, the kubelet deletes the entries of removed endpoints ([`stale`]), and these clients get
 //! another one.
 //!
 //! `nft` cannot print rules that use the value of a map in the key or value of another one. Therefore each endpoint
@@ -108,7 +108,7 @@ impl Pin {
     }
 }
 
-/// The entries of [`SetKind::Affinity`] whose endpoint is gone, as keys.
+/// The entries of [`SetKind::Affinity`] with removed endpoints, as keys.
 pub fn stale(rules: &ServiceRules, entries: Vec<(Box<[u8]>, Value)>, family: Family) -> Vec<Box<[u8]>> {
     let mut valid: BTreeSet<Vec<u8>> = BTreeSet::new();
     for ((side, at), target) in &rules.targets {

@@ -55,7 +55,7 @@ pub enum SetKind {
     Affinity,
     /// Addresses of Services.
     Addresses,
-    /// Addresses of Services whose clients are masqueraded.
+    /// Addresses of Services with masqueraded clients.
     Masqueraded,
     /// Pairs of equal addresses: endpoints of this node that reach themselves.
     Hairpin,

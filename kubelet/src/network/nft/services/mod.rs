@@ -93,7 +93,7 @@ pub struct ServiceRules {
     pub targets: BTreeMap<(Side, ServiceAddress), Target>,
     /// The groups that the targets name.
     pub groups: BTreeMap<GroupId, Group>,
-    /// Addresses whose clients outside of this node's pods get the address of this node.
+    /// Addresses at which clients other than pods of this node get the address of this node.
     pub masqueraded: BTreeSet<ServiceAddress>,
     /// Endpoints that are pods of this node. If one reaches itself through a Service, it gets the address of this
     /// node, because it would not accept its own.
@@ -101,13 +101,13 @@ pub struct ServiceRules {
 }
 
 impl ServiceRules {
-    /// The side whose maps have the endpoints of an address. Both sides share them if their targets are equal.
+    /// The side with the maps of the endpoints of an address. Both sides share them if their targets are equal.
     fn map_side(&self, side: Side, at: ServiceAddress) -> Side {
         let target = |side| self.targets.get(&(side, at));
         if target(Side::Inside) == target(side) { Side::Inside } else { side }
     }
 
-    /// The group of a target, with the side whose maps have its endpoints.
+    /// The group of a target, with the side of the maps of its endpoints.
     fn group_of(&self, side: Side, at: ServiceAddress, target: &Target) -> Option<(Side, &Group)> {
         let Target::Group(id) = target else { return None };
         Some((self.map_side(side, at), self.groups.get(id)?))

@@ -107,7 +107,7 @@ impl ServiceTable {
         Ok(applied)
     }
 
-    /// Deletes entries of clients whose endpoint is gone. An error is only logged: those clients are refused until
+    /// Deletes entries of clients with removed endpoints. An error is only logged: those clients are refused until
     /// the next change.
     fn forget_clients(&mut self, table: &str, rules: &ServiceRules) {
         for family in Family::BOTH {
@@ -126,7 +126,7 @@ impl ServiceTable {
                 (Ok((before, after)), Some(known)) if known.generation == before => known.generation = after,
                 (Ok(_), _) => {}
                 (Err(error), _) => {
-                    tracing::warn!(%error, "cannot delete entries of session affinity whose endpoint is gone");
+                    tracing::warn!(%error, "cannot delete entries of session affinity with removed endpoints");
                 }
             }
         }
@@ -174,7 +174,7 @@ struct Plan {
 }
 
 impl Target<'_> {
-    /// Plans the changes of a table whose chains and elements are known.
+    /// Plans the changes of a table with known chains and elements.
     fn changes_of_known(
         &self,
         present: &BTreeSet<Chain>,
