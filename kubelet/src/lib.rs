@@ -7,6 +7,7 @@ pub mod cli;
 pub mod cluster;
 pub mod desired;
 pub mod disk;
+pub mod dns;
 pub mod file_watch;
 pub mod health;
 pub mod identity;

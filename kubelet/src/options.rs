@@ -10,6 +10,9 @@ use serde_json::{Map, Value, json};
 /// The file in `cert_dir` with the CA for clients of this node only.
 pub const LOCAL_AUTHORITY: &str = "local-client-ca.crt";
 
+/// The resolv.conf of the host.
+pub const RESOLV_CONF: &str = "/etc/resolv.conf";
+
 /// A taint of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taint {
@@ -115,6 +118,11 @@ pub struct Options {
     pub cluster_dns: Vec<IpAddr>,
     /// Domain of the cluster; may be empty.
     pub cluster_domain: String,
+    /// Whether the DNS server of the node serves pods. This is no setting: the kubelet decides it at its start, when it
+    /// knows its pod network.
+    pub node_dns: bool,
+    /// The resolv.conf with the name servers for names outside the cluster.
+    pub resolv_conf: PathBuf,
     /// Maximum number of parallel image pulls.
     pub max_parallel_image_pulls: usize,
     pub node_labels: Vec<(String, String)>,
@@ -157,6 +165,8 @@ impl Options {
             max_pods: 110,
             cluster_dns: Vec::new(),
             cluster_domain: String::new(),
+            node_dns: false,
+            resolv_conf: PathBuf::from(RESOLV_CONF),
             max_parallel_image_pulls: 5,
             node_labels: Vec::new(),
             register_with_taints: Vec::new(),
@@ -206,6 +216,7 @@ impl Options {
             "registerWithTaints": taints,
             "clusterDomain": self.cluster_domain,
             "clusterDNS": self.cluster_dns,
+            "resolvConf": self.resolv_conf,
             "maxPods": self.max_pods,
             "podPidsLimit": self.pod_pids_limit.unwrap_or(-1),
             "serializeImagePulls": self.max_parallel_image_pulls == 1,

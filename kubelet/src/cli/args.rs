@@ -118,12 +118,15 @@ pub struct RunFlags {
     /// the native pod network]
     #[arg(long, value_name = "nftables|none", help_heading = "Pods")]
     pub service_proxy: Option<String>,
-    /// Name servers of pods with dnsPolicy ClusterFirst
+    /// Name servers of pods with dnsPolicy ClusterFirst [default: the DNS server of the node]
     #[arg(long, value_name = "IP,...", help_heading = "Pods")]
     pub cluster_dns: Vec<String>,
-    /// DNS domain of the cluster
+    /// DNS domain of the cluster [default: cluster.local with the DNS server of the node]
     #[arg(long, value_name = "NAME", help_heading = "Pods")]
     pub cluster_domain: Option<String>,
+    /// File with the name servers for names outside the cluster [default: /etc/resolv.conf]
+    #[arg(long, value_name = "FILE", help_heading = "Pods")]
+    pub resolv_conf: Option<String>,
     /// Sysctls that pods may set beyond the safe ones; a name, or a prefix followed by `*`
     #[arg(long, value_name = "NAME,...", help_heading = "Pods")]
     pub allowed_unsafe_sysctls: Vec<String>,

@@ -91,6 +91,7 @@ mod tests {
             servers: words(&["9.9.9.9", "::1"]),
             searches: words(&["a.b", "c"]),
             options: words(&["ndots:5"]),
+            uses_node_dns: false,
         };
         assert_eq!(resolv(&dns), "search a.b c\nnameserver 9.9.9.9\nnameserver ::1\noptions ndots:5\n");
         assert_eq!(resolv(&Dns::default()), "");

@@ -93,7 +93,8 @@ impl Runtime for Networked {
 
     async fn create_sandbox(&self, spec: &SandboxSpec) -> Result<observed::Sandbox, Error> {
         if spec.network == Network::Host || !self.serves_new_pods {
-            return self.engine.create_sandbox(spec).await;
+            let dns = self.native.with_node_dns(&spec.dns);
+            return self.engine.create_sandbox(&SandboxSpec { dns, ..spec.clone() }).await;
         }
         let _creation = self.native.reserve(spec).await?;
         let bare = SandboxSpec {

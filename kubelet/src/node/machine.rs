@@ -70,9 +70,9 @@ pub(super) fn addresses() -> Vec<IpAddr> {
     found
 }
 
-/// The DNS configuration of `/etc/resolv.conf` on the host.
-pub(super) fn host_dns() -> Dns {
-    let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+/// The DNS configuration in a resolv.conf of the host.
+pub(super) fn host_dns(resolv_conf: &Path) -> Dns {
+    let text = std::fs::read_to_string(resolv_conf).unwrap_or_default();
     let dns = parse_resolv_conf(&text);
     if dns.servers.iter().all(|server| server.starts_with("127.0.0.53")) && !dns.servers.is_empty() {
         return std::fs::read_to_string(SYSTEMD_RESOLVED).map_or(dns, |text| parse_resolv_conf(&text));

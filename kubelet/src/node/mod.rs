@@ -22,7 +22,7 @@ pub use pressure::Pressure;
 pub use pressure_monitor::{PressureStates, pressures};
 pub use report::{EngineState, Moment, labels, report};
 
-use crate::options::Options;
+use crate::options::{Options, RESOLV_CONF};
 use crate::runtime::Info;
 use crate::runtime::spec::Dns;
 use crate::spec::{CgroupDriver, Facts};
@@ -37,8 +37,10 @@ pub fn facts(options: &Options) -> Facts {
         memory_bytes: machine::memory_bytes(),
         ephemeral_storage_bytes: machine::disk_bytes(&options.root_dir),
         cluster_dns: options.cluster_dns.clone(),
+        node_dns: options.node_dns,
         cluster_domain: options.cluster_domain.clone(),
-        host_dns: machine::host_dns(),
+        host_dns: machine::host_dns(&options.resolv_conf),
+        has_own_resolv_conf: options.resolv_conf != Path::new(RESOLV_CONF),
         cgroup_driver: None,
         cgroup_root: String::new(),
         pids_limit: options.pod_pids_limit,
@@ -52,9 +54,9 @@ pub fn has_app_armor() -> bool {
     machine::has_app_armor(Path::new("/sys"))
 }
 
-/// The host's current DNS configuration.
-pub fn host_dns() -> Dns {
-    machine::host_dns()
+/// The host's current DNS configuration, from this file.
+pub fn host_dns(resolv_conf: &Path) -> Dns {
+    machine::host_dns(resolv_conf)
 }
 
 /// The node's current addresses: `given`, or those of the machine.

@@ -95,6 +95,9 @@ pub struct Dns {
     /// Search domains.
     pub searches: Vec<String>,
     pub options: Vec<String>,
+    /// Whether the DNS server of the node comes first. The pod network adds its address, because it is known only when
+    /// the pod gets its own.
+    pub uses_node_dns: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -29,10 +29,12 @@ pub(crate) fn of(pod: &Pod, facts: &Facts) -> (Dns, Vec<Note>) {
     };
     let base = match cluster {
         None => Dns::default(),
-        Some(true) if !facts.cluster_dns.is_empty() => cluster_dns(pod, facts),
+        Some(true) if facts.node_dns || !facts.cluster_dns.is_empty() => cluster_dns(pod, facts),
         // The engine copies the host's file better, because it handles stub resolvers; it is only replaced if the pod adds
         // settings.
-        Some(_) if spec.dns_config.is_none() => return (Dns::default(), Vec::new()),
+        Some(_) if spec.dns_config.is_none() && !facts.has_own_resolv_conf => {
+            return (Dns::default(), Vec::new());
+        }
         Some(_) => facts.host_dns.clone(),
     };
     let mut dns = match &spec.dns_config {
@@ -56,6 +58,7 @@ fn cluster_dns(pod: &Pod, facts: &Facts) -> Dns {
         servers: facts.cluster_dns.iter().map(ToString::to_string).collect(),
         searches,
         options: vec!["ndots:5".to_owned()],
+        uses_node_dns: facts.node_dns,
     }
 }
 
@@ -86,8 +89,9 @@ fn append(list: &mut Vec<String>, more: &[String]) {
 
 fn limit(dns: &mut Dns) -> Vec<Note> {
     let mut notes = Vec::new();
-    if dns.servers.len() > MAX_SERVERS {
-        dns.servers.truncate(MAX_SERVERS);
+    let max_servers = MAX_SERVERS - usize::from(dns.uses_node_dns);
+    if dns.servers.len() > max_servers {
+        dns.servers.truncate(max_servers);
         notes.push(note("name servers", &dns.servers));
     }
     let before = dns.searches.len();

@@ -22,10 +22,14 @@ pub struct Facts {
     pub ephemeral_storage_bytes: i64,
     /// Name servers of the cluster; empty for none.
     pub cluster_dns: Vec<IpAddr>,
+    /// Whether the DNS server of the node serves the cluster's names, in place of `cluster_dns`.
+    pub node_dns: bool,
     /// The cluster's domain; empty for none.
     pub cluster_domain: String,
-    /// The DNS configuration of the host, from its `/etc/resolv.conf`.
+    /// The DNS configuration of the host, from its resolv.conf.
     pub host_dns: Dns,
+    /// Whether that file is another one than `/etc/resolv.conf`, so that the engine cannot copy it.
+    pub has_own_resolv_conf: bool,
     /// The cgroup driver, or `None` if pods have no cgroup of their own.
     pub cgroup_driver: Option<CgroupDriver>,
     /// Root cgroup of pods. It is empty, or an absolute path without trailing slash.

@@ -60,8 +60,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let members = options.cluster.is_some().then_some(members);
     let network =
         pod_network::connect(&options, runtime, &reporting.outbox, members, &stopped, &mut tasks).await?;
+    let options = network.with_node_dns(options);
     let services_sender =
         service_proxy::start(&options, network.native(), &reporting.outbox, &mut tasks).await?;
+    network.start_dns(&options, services_sender.subscribe(), &reporting.outbox, &mut tasks)?;
     let platform = platform(&options, &network, members_sender, services_sender);
     let components = components::start(&options, &reporting, platform, &mut tasks);
     let served = serve(&options, &root_dir, &network, reporting, components, &mut tasks, stopped).await;

@@ -1,6 +1,8 @@
-//! Selects and starts the provider of the pod network: the kubelet (native) or the engine.
+//! Selects and starts the provider of the pod network: the kubelet (native) or the engine. Starts the DNS server of a
+//! native network.
 
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use ipnet::IpNet;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::cluster::services::ServiceSnapshot;
+use crate::dns;
 use crate::identity;
 use crate::network::{Native, Networked, native, obstacle, record_event};
 use crate::node;
@@ -23,6 +27,8 @@ pub(super) struct Connected {
     pub runtime: Arc<dyn Runtime>,
     /// Health of the pod network: the error if pods have none. If the sender is dropped, no changes follow.
     pub health: watch::Receiver<Result<(), String>>,
+    /// The addresses of the bridge, if new pods get a native network.
+    gateways: Option<watch::Receiver<Vec<IpAddr>>>,
     native: Option<(Arc<Native>, AbortHandle)>,
 }
 
@@ -35,6 +41,41 @@ impl Connected {
     /// The native network, unless the engine provides addresses.
     pub fn native(&self) -> Option<Arc<Native>> {
         self.native.as_ref().map(|(native, _)| native.clone())
+    }
+
+    /// The options with the DNS server of this node, which runs if pods get a native network, the node belongs to a
+    /// cluster, and `--cluster-dns` names no other servers.
+    pub fn with_node_dns(&self, options: Options) -> Options {
+        let node_dns = self.gateways.is_some() && options.cluster.is_some() && options.cluster_dns.is_empty();
+        let mut cluster_domain = options.cluster_domain;
+        if node_dns && cluster_domain.is_empty() {
+            dns::DEFAULT_DOMAIN.clone_into(&mut cluster_domain);
+        }
+        Options { node_dns, cluster_domain, ..options }
+    }
+
+    /// Starts the DNS server, if pods use it.
+    ///
+    /// # Errors
+    /// If the domain of the cluster is not a domain name.
+    pub fn start_dns(
+        &self,
+        options: &Options,
+        services: watch::Receiver<Arc<ServiceSnapshot>>,
+        outbox: &Arc<Outbox>,
+        tasks: &mut Tasks,
+    ) -> anyhow::Result<()> {
+        let Some(addresses) = self.gateways.clone().filter(|_| options.node_dns) else { return Ok(()) };
+        let resolv_conf = options.resolv_conf.clone();
+        let settings = dns::Settings {
+            node: options.node_name.clone(),
+            domain: options.cluster_domain.clone(),
+            addresses,
+            services,
+            host_dns: Box::new(move || node::host_dns(&resolv_conf)),
+            outbox: outbox.clone(),
+        };
+        dns::start(settings, tasks).map_err(|why| anyhow::anyhow!("--cluster-domain: {why}"))
     }
 
     /// Closes the network. Its bridge is removed if no pod uses it.
@@ -84,8 +125,12 @@ pub(super) async fn connect(
 ) -> anyhow::Result<Connected> {
     let directory = native::directory(&options.root_dir);
     // The engine is responsible for the health of its network.
-    let of_engine =
-        |runtime, standing| Connected { runtime, health: watch::channel(standing).1, native: None };
+    let of_engine = |runtime, standing| Connected {
+        runtime,
+        health: watch::channel(standing).1,
+        gateways: None,
+        native: None,
+    };
     let provides_network = options.pod_network != Some(PodNetwork::Docker);
     let is_in_use = Native::is_in_use(&directory);
     if !provides_network && !is_in_use {
@@ -97,7 +142,10 @@ pub(super) async fn connect(
         node: options.node_name.clone(),
         directory: directory.clone(),
         ranges: options.pod_cidrs.clone(),
-        host_dns: Box::new(node::host_dns),
+        host_dns: {
+            let resolv_conf = options.resolv_conf.clone();
+            Box::new(move || node::host_dns(&resolv_conf))
+        },
         servers: {
             let cluster = options.cluster.clone();
             Box::new(move || cluster.as_ref().map(identity::servers).unwrap_or_default())
@@ -157,5 +205,6 @@ pub(super) async fn connect(
     } else {
         Networked::for_existing_sandboxes(engine, native.clone())
     };
-    Ok(Connected { runtime, health: healthy, native: Some((native, reconciler)) })
+    let gateways = provides_network.then(|| native.gateways());
+    Ok(Connected { runtime, health: healthy, gateways, native: Some((native, reconciler)) })
 }

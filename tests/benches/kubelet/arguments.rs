@@ -21,11 +21,13 @@ pub enum Part {
     Traffic,
     /// (g) Latency of a pod that the master assigns to the node.
     Joined,
+    /// (h) Answers of the DNS server.
+    Names,
 }
 
 impl Part {
     /// All parts, in the order of their letters.
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Latency,
         Self::Throughput,
         Self::Memory,
@@ -33,6 +35,7 @@ impl Part {
         Self::Restart,
         Self::Traffic,
         Self::Joined,
+        Self::Names,
     ];
 }
 

@@ -36,6 +36,7 @@ mod machine {
     }
 }
 mod manifests;
+mod names;
 mod podman;
 mod probes;
 #[path = "../shared/mod.rs"]
@@ -66,6 +67,9 @@ async fn main() {
     }
     if arguments.wants(Part::Joined) {
         joined::measure(&arguments, &mut table).await;
+    }
+    if arguments.wants(Part::Names) {
+        names::measure(&mut table);
     }
     println!("\n{}\n{table}", machine::line().await);
 }

@@ -28,6 +28,7 @@ mod pod_updates;
 mod pod_volumes;
 mod policies;
 mod quotas;
+mod service_names;
 mod services;
 mod volume_claims;
 mod watching;

@@ -40,12 +40,17 @@ impl Node {
     }
 
     async fn joined(name: &str, flag: &str) -> Self {
+        Self::with_flags(name, flag, &[]).await
+    }
+
+    /// A Ready node, with this flag of its master and these of its kubelet.
+    pub async fn with_flags(name: &str, flag: &str, of_kubelet: &[&str]) -> Self {
         let flags =
             ["--advertise-address", "127.0.0.1", "--csr-approval-policy=insecure-always-approve", flag];
         let mut master = Master::new().with_flags(flags);
         master.start().await;
         let cluster = Cluster::of(master);
-        let world = join(&cluster, name).await;
+        let world = join_with(&cluster, name, of_kubelet).await;
         cluster.until("/api/v1/namespaces/default/serviceaccounts/default", |_| true).await;
         Self { world, cluster }
     }
@@ -163,11 +168,17 @@ impl Node {
 
 /// A kubelet with that name that has joined the master and is Ready.
 pub async fn join(cluster: &Cluster, name: &str) -> World {
+    join_with(cluster, name, &[]).await
+}
+
+/// A kubelet with that name and these flags that has joined the master and is Ready.
+pub async fn join_with(cluster: &Cluster, name: &str, flags: &[&str]) -> World {
     let printed = cluster.master.verb(&["join-string"]).await;
     let (_, hash) = printed.stdout.trim_end().split_once('#').unwrap();
     let line = format!("https://127.0.0.1:{}#{hash}", cluster.master.port);
     let mut world =
         World::new(name).await.with_flags(["--node-ip", "127.0.0.1", "--bootstrap", line.as_str()]);
+    world = world.with_flags(flags.iter().copied());
     world.start().await;
     let path = format!("/api/v1/nodes/{}", world.node);
     let look = async || match cluster.get(&path).await {

@@ -67,6 +67,7 @@ const SUPPORTED: &[(&str, Setter)] = &[
     ("podCIDR", |v, d| set(&mut d.options.pod_cidrs, parsed(v, values::ranges))),
     ("serviceProxy", |v, d| set(&mut d.options.service_proxy, parsed(v, values::service_proxy).map(Some))),
     ("clusterDNS", |v, d| set(&mut d.options.cluster_dns, list(v, |v| parsed(v, values::ip)))),
+    ("resolvConf", |v, d| set(&mut d.options.resolv_conf, text(v).map(PathBuf::from))),
     ("clusterDomain", |v, d| set(&mut d.options.cluster_domain, text(v))),
     ("serializeImagePulls", |v, d| {
         if boolean(v)? {
@@ -172,7 +173,6 @@ const IGNORED: &[&str] = &[
     "registryPullQPS",
     "reservedMemory",
     "reservedSystemCPUs",
-    "resolvConf",
     "runOnce",
     "runtimeRequestTimeout",
     "seccompDefault",

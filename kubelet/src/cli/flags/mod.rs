@@ -155,6 +155,7 @@ impl Flags<'_> {
         self.set("--pod-cidr", &flags.pod_cidr, values::ranges, &mut options.pod_cidrs);
         self.set("--sandbox-image", &flags.sandbox_image, some(text), &mut options.sandbox_image);
         self.extend("--cluster-dns", &commas(&flags.cluster_dns), values::ip, &mut options.cluster_dns);
+        self.set("--resolv-conf", &flags.resolv_conf, path, &mut options.resolv_conf);
         self.set("--cluster-domain", &flags.cluster_domain, text, &mut options.cluster_domain);
         self.extend(
             "--allowed-unsafe-sysctls",

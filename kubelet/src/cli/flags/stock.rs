@@ -74,7 +74,6 @@ const FIELDS: &[(&str, &str)] = &[
     ("registry-qps", "registryPullQPS"),
     ("reserved-cpus", "reservedSystemCPUs"),
     ("reserved-memory", "reservedMemory"),
-    ("resolv-conf", "resolvConf"),
     ("rotate-certificates", "rotateCertificates"),
     ("rotate-server-certificates", "serverTLSBootstrap"),
     ("runonce", "runOnce"),

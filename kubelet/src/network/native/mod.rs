@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use self::bridge::Bridge;
 use self::cleanup::VETH_REMOVAL_TIMEOUT;
@@ -76,6 +76,8 @@ pub struct Native {
     requested: Vec<IpNet>,
     bridge: Bridge,
     ranges: Mutex<Arc<Ranges>>,
+    /// The addresses of the bridge.
+    gateways: watch::Sender<Vec<IpAddr>>,
     peer_routes: Mutex<PeerRoutes>,
     records: Records,
     host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
@@ -189,6 +191,7 @@ impl Native {
             let is_up = veths.get(&bridge.veth(&key)).is_some_and(|veth| veth.is_up);
             state.restore(key, record, is_up);
         }
+        let gateways = watch::Sender::new(own.gateways());
         let ranges = Mutex::new(Arc::new(Ranges { own, others: pod_cidr::saved_cluster(&directory) }));
         let (peer_routes, state) = (Mutex::new(peer_routes), Mutex::new(state));
         let (work, turn) = (Mutex::new(false), tokio::sync::Mutex::default());
@@ -198,6 +201,7 @@ impl Native {
             requested,
             bridge,
             ranges,
+            gateways,
             peer_routes,
             records,
             host_dns,
@@ -230,6 +234,17 @@ impl Native {
     /// The pod CIDRs whose addresses pods of this node may have: the current ones, and former ones of older pods.
     pub fn all_pod_cidrs(&self) -> Vec<IpNet> {
         self.ranges().own.all().iter().map(IpNet::trunc).collect()
+    }
+
+    /// The addresses of the bridge: the current ones, then those that older pods use.
+    pub fn gateways(&self) -> watch::Receiver<Vec<IpAddr>> {
+        self.gateways.subscribe()
+    }
+
+    /// The name servers with that of this node, if the pod uses it. It listens at the addresses of the bridge.
+    pub fn with_node_dns(&self, dns: &Dns) -> Dns {
+        let own = self.gateways.borrow().first().filter(|_| dns.uses_node_dns).map(ToString::to_string);
+        Dns { servers: own.into_iter().chain(dns.servers.iter().cloned()).collect(), ..dns.clone() }
     }
 
     fn ranges(&self) -> Arc<Ranges> {
@@ -298,7 +313,7 @@ impl Native {
         let resolv = if spec.dns == Dns::default() {
             files::resolv(&files::reachable((self.host_dns)()))
         } else {
-            files::resolv(&spec.dns)
+            files::resolv(&self.with_node_dns(&spec.dns))
         };
         self.records.write(&key, &record, &hosts, &resolv).map_err(|error| {
             let directory = self.records.path(&key);

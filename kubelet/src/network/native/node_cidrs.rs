@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use super::ipam;
 use super::pod_cidr::list;
 use crate::network::{Member, Members, meet};
 
@@ -20,6 +21,11 @@ impl NodeCidrs {
     /// All CIDRs in which this node has pods.
     pub fn all(&self) -> Vec<IpNet> {
         [&self.current[..], &self.former].concat()
+    }
+
+    /// The addresses of the bridge, those for new pods first.
+    pub fn gateways(&self) -> Vec<IpAddr> {
+        self.current.iter().chain(&self.former).map(|range| ipam::gateway(*range)).collect()
     }
 
     /// Whether all addresses are in these CIDRs.

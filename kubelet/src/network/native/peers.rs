@@ -164,5 +164,7 @@ impl Native {
     fn set(&self, change: impl FnOnce(&mut Ranges)) {
         let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut ranges));
+        let gateways = ranges.own.gateways();
+        self.gateways.send_if_modified(|known| std::mem::replace(known, gateways.clone()) != gateways);
     }
 }

@@ -17,6 +17,7 @@ fn facts(cluster: bool) -> Facts {
         servers: vec!["9.9.9.9".into()],
         searches: vec!["corp".into()],
         options: vec!["rotate".into(), "ndots:1".into()],
+        uses_node_dns: false,
     };
     let facts = Facts { host_dns, ..Facts::default() };
     if !cluster {
@@ -92,4 +93,28 @@ fn entries_over_the_limits_of_resolv_conf_are_omitted_and_reported() {
     let (dns, notes) = of(&pod(spec), &Facts::default());
     assert_eq!((dns.searches.len(), dns.searches.join(" ").len()), (10, 2009));
     assert_eq!(notes.len(), 1);
+}
+
+#[test]
+fn the_dns_server_of_the_node_is_used_as_that_of_a_cluster() {
+    let facts = Facts { cluster_dns: Vec::new(), node_dns: true, ..facts(true) };
+    let found = |spec| of(&pod(spec), &facts).0;
+    let dns = found(json!({"containers": []}));
+    assert_eq!((dns.servers.len(), dns.uses_node_dns, dns.options), (0, true, vec!["ndots:5".to_owned()]));
+    assert_eq!(dns.searches[..3], ["n.svc.cluster.local", "svc.cluster.local", "cluster.local"]);
+    assert!(found(json!({"dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": true})).uses_node_dns);
+    for other in [json!({"dnsPolicy": "Default"}), json!({"hostNetwork": true}), json!({"dnsPolicy": "None"})]
+    {
+        assert!(!found(other).uses_node_dns);
+    }
+    // A resolver uses three servers, and that of the node is one of them.
+    let config = json!({"nameservers": ["192.0.2.1", "192.0.2.2", "192.0.2.3"]});
+    let (dns, notes) = of(&pod(json!({"dnsConfig": config})), &facts);
+    assert_eq!((dns.servers.len(), notes.len()), (2, 1));
+}
+
+#[test]
+fn the_kubelet_reads_another_resolv_conf_in_place_of_the_engine() {
+    let facts = Facts { has_own_resolv_conf: true, ..facts(false) };
+    assert_eq!(of(&pod(json!({"dnsPolicy": "Default"})), &facts).0.servers, ["9.9.9.9"]);
 }
