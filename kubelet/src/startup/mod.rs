@@ -61,9 +61,11 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let network =
         pod_network::connect(&options, runtime, &reporting.outbox, members, &stopped, &mut tasks).await?;
     let options = network.with_node_dns(options);
-    let services_sender =
-        service_proxy::start(&options, network.native(), &reporting.outbox, &mut tasks).await?;
-    network.start_dns(&options, services_sender.subscribe(), &reporting.outbox, &mut tasks)?;
+    let (services_sender, services) = watch::channel(Arc::default());
+    let (native, outbox) = (network.native(), &reporting.outbox);
+    let has_proxy = service_proxy::start(&options, native, services.clone(), outbox, &mut tasks).await?;
+    network.start_dns(&options, services, outbox, &mut tasks)?;
+    let services_sender = (has_proxy || options.node_dns).then_some(services_sender);
     let platform = platform(&options, &network, members_sender, services_sender);
     let components = components::start(&options, &reporting, platform, &mut tasks);
     let served = serve(&options, &root_dir, &network, reporting, components, &mut tasks, stopped).await;

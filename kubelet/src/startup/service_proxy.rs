@@ -14,17 +14,18 @@ use crate::service_proxy::{self, ServiceProxy};
 /// The label with the zone of a node.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
-/// Starts the service proxy, if the node belongs to a cluster and has the native pod network. Returns the sender of
-/// the Services that it follows. Without a service proxy, the rules of an earlier kubelet are removed.
+/// Starts the service proxy, if the node belongs to a cluster and has the native pod network. Returns whether it runs.
+/// Without a service proxy, the rules of an earlier kubelet are removed.
 ///
 /// # Errors
 /// If the service proxy is requested, but there is no native pod network.
 pub(super) async fn start(
     options: &Options,
     native: Option<Arc<Native>>,
+    services: watch::Receiver<Arc<ServiceSnapshot>>,
     outbox: &Arc<Outbox>,
     tasks: &mut Tasks,
-) -> anyhow::Result<Option<watch::Sender<Arc<ServiceSnapshot>>>> {
+) -> anyhow::Result<bool> {
     let mode = options.service_proxy;
     let native = match native {
         Some(native) => native,
@@ -32,15 +33,14 @@ pub(super) async fn start(
             "--service-proxy nftables needs the native pod network; give --pod-network native, or --service-proxy none"
         ),
         // The rules of an earlier kubelet went with its pod network.
-        None => return Ok(None),
+        None => return Ok(false),
     };
     if mode == Some(ServiceProxyMode::None) || options.cluster.is_none() {
         if let Err(error) = service_proxy::remove(&options.node_name).await {
             tracing::warn!(%error, "cannot remove the packet rules of Services that an earlier kubelet left");
         }
-        return Ok(None);
+        return Ok(false);
     }
-    let (sender, services) = watch::channel(Arc::default());
     let zone = options.node_labels.iter().find(|(name, _)| name == ZONE_LABEL);
     let proxy = ServiceProxy {
         node: options.node_name.clone(),
@@ -50,5 +50,5 @@ pub(super) async fn start(
         outbox: outbox.clone(),
     };
     tasks.spawn("service proxy", proxy.run());
-    Ok(Some(sender))
+    Ok(true)
 }
