@@ -4,20 +4,24 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
-use tests::{DEADLINE, Pod, wait_until};
+use tests::{DEADLINE, IMAGE, Pod, wait_until};
 
-use crate::pod_network_nodes::asking::{Asker, answering, socket};
+use crate::pod_network_nodes::asking::{Client, socket};
 use crate::pod_network_nodes::cluster::{Cluster, WEB, web};
 
-/// A pod on a node that answers with its name and the address of the client.
+/// A pod on a node that answers on port 80 with its name and the address of the client.
 fn pod(name: &str, node: &str) -> Value {
-    let manifest = answering(name);
-    let mut pod = api::decode::value(manifest.as_bytes()).ok().flatten().unwrap();
-    pod["metadata"]["labels"] = json!({"app": "shop"});
-    pod["spec"]["nodeName"] = node.into();
-    // Both pods of a node answer, so neither has the host port.
-    pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "name": "http"}]);
-    pod
+    let script = "mkdir -p /tmp/www/cgi-bin; cd /tmp/www/cgi-bin\n\
+        printf '%s\\n' '#!/bin/sh' 'echo Content-Type: text/plain' 'echo' 'echo $(hostname) sees $REMOTE_ADDR' >who\n\
+        chmod +x who; trap 'exit 0' TERM; httpd -f -p 80 -h /tmp/www & wait";
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "shop"}},
+        "spec": {"nodeName": node, "terminationGracePeriodSeconds": 1, "containers": [{
+            "name": "main", "image": IMAGE, "command": ["sh", "-c", script],
+            "ports": [{"containerPort": 80, "name": "http"}],
+        }]},
+    })
 }
 
 /// A Service on port 8000 for the pods, with more fields of its spec.
@@ -47,7 +51,7 @@ async fn create(cluster: &Cluster<2>, objects: &[Value]) {
 }
 
 async fn get(cluster: &Cluster<2>, path: &str) -> Value {
-    let (code, text) = cluster.master.ask_as_admin(path).await;
+    let (code, text) = cluster.master.get_as_admin(path).await;
     assert_eq!(code, 200, "{path}: {text}");
     serde_json::from_str(&text).unwrap()
 }
@@ -59,31 +63,31 @@ async fn address(cluster: &Cluster<2>, name: &str) -> String {
 }
 
 /// Waits until exactly these servers answer a client within some requests.
-async fn answered_by(asker: Asker<'_>, to: &str, expected: &[&str]) {
+async fn answered_by(client: Client<'_>, to: &str, expected: &[&str]) {
     let expected: BTreeSet<String> = expected.iter().map(|name| (*name).to_owned()).collect();
     let look = async || {
         let mut servers = BTreeSet::new();
         for _ in 0..16 {
-            servers.insert(asker.ask(to).await?.split(' ').next().unwrap_or_default().to_owned());
+            servers.insert(client.send_request(to).await?.split(' ').next().unwrap_or_default().to_owned());
         }
         if servers == expected { Ok(()) } else { Err(format!("{servers:?} in place of {expected:?}")) }
     };
     if let Err(seen) = wait_until(DEADLINE, look).await {
-        let state = match asker {
-            Asker::Pod(machine, _) | Asker::Machine(machine) => format!(
+        let state = match client {
+            Client::Pod(machine, _) | Client::Machine(machine) => format!(
                 "{}{}",
                 machine.run("ip route; nft list ruleset 2>/dev/null"),
                 machine.node.log_tail()
             ),
-            Asker::Desk => String::new(),
+            Client::Desk => String::new(),
         };
         panic!("{to}: {seen}\n{state}");
     }
 }
 
 /// Waits until a client is refused.
-async fn refused(asker: Asker<'_>, to: &str) {
-    let look = async || match asker.ask(to).await {
+async fn refused(client: Client<'_>, to: &str) {
+    let look = async || match client.send_request(to).await {
         Err(error) if error.contains("refused") => Ok(()),
         other => Err(format!("{other:?}")),
     };
@@ -110,35 +114,35 @@ async fn services_work_from_pods_nodes_and_outside() {
     create(&cluster, &objects).await;
     let shop = address(&cluster, "shop").await;
     // Pods and nodes reach both endpoints.
-    let in_pod = Asker::Pod(a, WEB);
-    for client in [in_pod, Asker::Machine(a), Asker::Machine(b)] {
+    let in_pod = Client::Pod(a, WEB);
+    for client in [in_pod, Client::Machine(a), Client::Machine(b)] {
         answered_by(client, &shop, &[one, two]).await;
     }
     // An endpoint on another node sees the client pod's own address.
     let client: Pod = web(a).await;
-    let answer = in_pod.ask(&shop).await.unwrap();
+    let answer = in_pod.send_request(&shop).await.unwrap();
     assert!(answer.ends_with(&format!("hears {}", client.ip())), "{answer}");
     // The desk is outside of the cluster.
     for machine in [a, b] {
-        answered_by(Asker::Desk, &socket(&machine.address_of(4), 30080), &[one, two]).await;
+        answered_by(Client::Desk, &socket(&machine.address_of(4), 30080), &[one, two]).await;
     }
     let near = socket(&a.address_of(4), 30081);
-    Asker::Desk.hears(&near, &format!("{one} hears {}", cluster.bed.address())).await;
+    Client::Desk.hears(&near, &format!("{one} hears {}", cluster.bed.address())).await;
     let empty = address(&cluster, "empty").await;
     refused(in_pod, &empty).await;
-    refused(Asker::Machine(a), &empty).await;
+    refused(Client::Machine(a), &empty).await;
     let names = get(&cluster, "/api/v1/namespaces/default/services/names").await;
     assert_eq!(names["spec"]["clusterIP"], "None", "it has no address and needs no rules");
     let sticky = address(&cluster, "sticky").await;
-    let first = in_pod.ask(&sticky).await.unwrap();
+    let first = in_pod.send_request(&sticky).await.unwrap();
     for _ in 0..10 {
-        assert_eq!(in_pod.ask(&sticky).await.unwrap(), first);
+        assert_eq!(in_pod.send_request(&sticky).await.unwrap(), first);
     }
     // An endpoint that is gone gets no more connections, and the other one reaches itself.
     let gone = get(&cluster, &format!("/api/v1/namespaces/default/pods/{two}")).await;
     let gone = gone["status"]["podIP"].as_str().unwrap();
     kubectl(&cluster, &["delete", "pod", two, "--wait=true"]).await;
-    for client in [in_pod, Asker::Machine(b), Asker::Pod(a, "one")] {
+    for client in [in_pod, Client::Machine(b), Client::Pod(a, "one")] {
         answered_by(client, &shop, &[one]).await;
     }
     // Deleted rules are restored, and a kubelet that starts without a master knows the Services.
@@ -157,5 +161,5 @@ async fn services_work_from_pods_nodes_and_outside() {
     node.start().await;
     let a = &cluster.machines[0];
     a.run(&format!("nft delete {table}"));
-    answered_by(Asker::Pod(a, WEB), &shop, &[one]).await;
+    answered_by(Client::Pod(a, WEB), &shop, &[one]).await;
 }

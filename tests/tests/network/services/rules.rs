@@ -88,7 +88,7 @@ async fn stage() -> (Stage, ServiceTable) {
 fn count(stage: &Stage, who: At, to: &str, times: usize) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for _ in 0..times {
-        let answer = stage.ask(who, to, DEADLINE).unwrap();
+        let answer = stage.send_request(who, to, DEADLINE).unwrap();
         *counts.entry(answer.split(' ').next().unwrap().to_owned()).or_default() += 1;
     }
     counts
@@ -114,16 +114,16 @@ async fn servers_see_pods_as_they_are_and_other_clients_as_the_node() {
     Rules::cluster(&[At::PodB], None).apply(&mut table);
     for version in [4, 6] {
         let at = cluster_ip(version);
-        stage.assert_heard(At::PodA, &at, At::PodB, At::PodA.address(version));
-        stage.assert_heard(At::PodB, &at, At::PodB, gateway(version));
-        stage.assert_heard(At::Node, &at, At::PodB, gateway(version));
-        stage.assert_heard(At::Outside, &at, At::PodB, gateway(version));
-        let answer = stage.ask_udp(At::PodA, &at).unwrap();
+        stage.assert_received(At::PodA, &at, At::PodB, At::PodA.address(version));
+        stage.assert_received(At::PodB, &at, At::PodB, gateway(version));
+        stage.assert_received(At::Node, &at, At::PodB, gateway(version));
+        stage.assert_received(At::Outside, &at, At::PodB, gateway(version));
+        let answer = stage.query_udp(At::PodA, &at).unwrap();
         assert_eq!(answer, format!("PodB hears {}", At::PodA.address(version)));
     }
     Rules::cluster(&[At::Outside], None).apply(&mut table);
     // The external machine is no pod, so the pod network masquerades pods towards it.
-    stage.assert_heard(At::PodA, &cluster_ip(4), At::Outside, At::Node.address(4));
+    stage.assert_received(At::PodA, &cluster_ip(4), At::Outside, At::Node.address(4));
 }
 
 #[tokio::test]
@@ -157,12 +157,12 @@ async fn node_ports_follow_the_external_policy() {
     for version in [4, 6] {
         let host = bracketed(At::Node.address(version));
         let (open, local, none) = (format!("{host}:30080"), format!("{host}:30081"), format!("{host}:30082"));
-        stage.assert_heard(At::Outside, &open, At::PodA, gateway(version));
-        stage.assert_heard(At::Node, &open, At::PodA, gateway(version));
-        stage.assert_heard(At::PodB, &open, At::PodA, At::PodB.address(version));
-        stage.assert_heard(At::Outside, &local, At::PodB, At::Outside.address(version));
-        stage.assert_heard(At::PodB, &local, At::PodA, At::PodB.address(version));
-        stage.assert_unheard(At::Outside, &none);
+        stage.assert_received(At::Outside, &open, At::PodA, gateway(version));
+        stage.assert_received(At::Node, &open, At::PodA, gateway(version));
+        stage.assert_received(At::PodB, &open, At::PodA, At::PodB.address(version));
+        stage.assert_received(At::Outside, &local, At::PodB, At::Outside.address(version));
+        stage.assert_received(At::PodB, &local, At::PodA, At::PodB.address(version));
+        stage.assert_not_received(At::Outside, &none);
         stage.assert_refused(At::Outside, &format!("{host}:30083"));
     }
 }
@@ -177,7 +177,7 @@ async fn a_service_without_endpoints_refuses_at_once() {
             stage.assert_refused(who, &cluster_ip(version));
             assert!(start.elapsed() < Duration::from_millis(500), "{who:?}");
         }
-        let udp = stage.ask_udp(At::PodA, &cluster_ip(version)).unwrap_err();
+        let udp = stage.query_udp(At::PodA, &cluster_ip(version)).unwrap_err();
         assert!(udp.contains("refused"), "{udp}");
     }
 }
@@ -208,10 +208,10 @@ async fn a_client_stays_with_its_endpoint_until_that_is_gone() {
 async fn a_udp_client_leaves_an_endpoint_that_is_gone() {
     let (stage, mut table) = stage().await;
     Rules::cluster(&[At::PodB], None).apply(&mut table);
-    let ask = stage.udp_client(At::PodA, &cluster_ip(4));
-    assert!(ask().unwrap().starts_with("PodB"));
+    let send = stage.udp_client(At::PodA, &cluster_ip(4));
+    assert!(send().unwrap().starts_with("PodB"));
     Rules::cluster(&[At::Outside], None).apply(&mut table);
-    assert!(ask().unwrap().starts_with("Outside"));
+    assert!(send().unwrap().starts_with("Outside"));
 }
 
 #[tokio::test]
@@ -231,7 +231,7 @@ async fn rules_that_another_program_changes_are_restored() {
         run(&harm);
         let applied = rules.apply(&mut table);
         assert!(applied.was_changed, "{harm}");
-        stage.assert_heard(At::PodA, &at, At::PodB, At::PodA.address(4));
+        stage.assert_received(At::PodA, &at, At::PodB, At::PodA.address(4));
         let applied = rules.apply(&mut table);
         assert_eq!((applied.was_changed, applied.elements), (false, 0), "{harm}");
     }
