@@ -121,13 +121,13 @@ async fn services_work_from_pods_nodes_and_outside() {
     // An endpoint on another node sees the client pod's own address.
     let client: Pod = web(a).await;
     let answer = in_pod.send_request(&shop).await.unwrap();
-    assert!(answer.ends_with(&format!("hears {}", client.ip())), "{answer}");
+    assert!(answer.ends_with(&format!("sees {}", client.ip())), "{answer}");
     // The desk is outside of the cluster.
     for machine in [a, b] {
         answered_by(Client::Desk, &socket(&machine.address_of(4), 30080), &[one, two]).await;
     }
     let near = socket(&a.address_of(4), 30081);
-    Client::Desk.hears(&near, &format!("{one} hears {}", cluster.bed.address())).await;
+    Client::Desk.receives(&near, &format!("{one} sees {}", cluster.bed.address())).await;
     let empty = address(&cluster, "empty").await;
     refused(in_pod, &empty).await;
     refused(Client::Machine(a), &empty).await;

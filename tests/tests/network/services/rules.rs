@@ -208,7 +208,8 @@ async fn a_client_stays_with_its_endpoint_until_that_is_gone() {
 async fn a_udp_client_leaves_an_endpoint_that_is_gone() {
     let (stage, mut table) = stage().await;
     Rules::cluster(&[At::PodB], None).apply(&mut table);
-    let send = stage.udp_client(At::PodA, &cluster_ip(4));
+    let at = cluster_ip(4);
+    let send = stage.udp_client(At::PodA, &at);
     assert!(send().unwrap().starts_with("PodB"));
     Rules::cluster(&[At::Outside], None).apply(&mut table);
     assert!(send().unwrap().starts_with("Outside"));
