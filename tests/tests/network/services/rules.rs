@@ -119,7 +119,7 @@ async fn servers_see_pods_as_they_are_and_other_clients_as_the_node() {
         stage.assert_received(At::Node, &at, At::PodB, gateway(version));
         stage.assert_received(At::Outside, &at, At::PodB, gateway(version));
         let answer = stage.query_udp(At::PodA, &at).unwrap();
-        assert_eq!(answer, format!("PodB hears {}", At::PodA.address(version)));
+        assert_eq!(answer, format!("PodB sees {}", At::PodA.address(version)));
     }
     Rules::cluster(&[At::Outside], None).apply(&mut table);
     // The external machine is no pod, so the pod network masquerades pods towards it.
