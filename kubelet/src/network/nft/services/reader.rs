@@ -48,6 +48,9 @@ pub fn read(socket: &mut Socket, name: &str) -> Result<Option<Found>, RequestErr
     Ok(Some(Found { layout, elements }))
 }
 
+/// The key and the value of an element of a map.
+pub type Entry = (Box<[u8]>, Value);
+
 fn read_elements(socket: &mut Socket, table: &str) -> Result<Option<Elements>, RequestError> {
     let mut all = Elements::new();
     let is_own = |set: &Set| !matches!(set.kind, SetKind::Affinity | SetKind::Clients);
@@ -59,11 +62,7 @@ fn read_elements(socket: &mut Socket, table: &str) -> Result<Option<Elements>, R
 }
 
 /// Reads the elements of a set. Returns `None` if another program added other ones.
-pub fn read_set(
-    socket: &mut Socket,
-    table: &str,
-    set: Set,
-) -> Result<Option<Vec<(Box<[u8]>, Value)>>, RequestError> {
+pub fn read_set(socket: &mut Socket, table: &str, set: Set) -> Result<Option<Vec<Entry>>, RequestError> {
     let of = Attributes::new().text(1, table).text(2, set.name());
     let lists = socket.list(kind::GET_ELEMENT, INET, of, |answer| {
         let list = find(answer.attributes(), 3).unwrap_or_default();
