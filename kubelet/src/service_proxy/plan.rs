@@ -36,13 +36,26 @@ pub struct Plan {
     pub health_checks: BTreeMap<u16, (Arc<ServiceName>, usize)>,
 }
 
-/// Computes the plan. If two Services claim the same address and port, the first one by namespace and name has it.
+/// Computes the plan. Cluster IPs come first, then node ports, addresses of load balancers and external IPs: an
+/// external IP, which any user may set, does not take an address that the cluster assigned to another Service. If two
+/// Services claim the same address and port in the same way, the first one by namespace and name has it.
 pub fn plan(snapshot: &ServiceSnapshot, node: &NodeFacts) -> Plan {
     let mut plan = Plan::default();
-    for (name, service) in &snapshot.services {
-        if is_served(service) {
-            let slices = snapshot.slices_of(name);
-            Planner { plan: &mut plan, node, name, service, slices }.add();
+    let mut served = Vec::new();
+    for (name, service) in snapshot.services.iter().filter(|(_, service)| is_served(service)) {
+        let slices = snapshot.slices_of(name);
+        plan.rules.cluster_ips.extend(&service.cluster_ips);
+        let mut planner = Planner { plan: &mut plan, node, name, service, slices };
+        let ports = planner.choose_all();
+        planner.add_health_check();
+        served.push((name, service, ports));
+    }
+    for kind in AddressKind::ALL {
+        for (name, service, ports) in &served {
+            let mut planner = Planner { plan: &mut plan, node, name, service, slices: &[] };
+            for of_port in ports {
+                planner.add(kind, of_port);
+            }
         }
     }
     let groups = plan.rules.groups.values().flat_map(|group| &group.endpoints).map(SocketAddr::ip);
@@ -57,90 +70,141 @@ fn is_served(service: &Service) -> bool {
 }
 
 /// Adds one Service to the plan.
-struct Planner<'a> {
-    plan: &'a mut Plan,
+struct Planner<'p, 'a> {
+    plan: &'p mut Plan,
     node: &'a NodeFacts,
     name: &'a Arc<ServiceName>,
     service: &'a Service,
     slices: &'a [Arc<EndpointSlice>],
 }
 
+/// A kind of addresses of Services, in the order in which they are assigned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AddressKind {
+    ClusterIp,
+    NodePort,
+    LoadBalancer,
+    External,
+}
+
+impl AddressKind {
+    const ALL: [Self; 4] = [Self::ClusterIp, Self::NodePort, Self::LoadBalancer, Self::External];
+}
+
 /// The endpoints of one port in one family.
-struct Chosen {
+struct Chosen<'a> {
+    port: &'a ServicePort,
+    family: Family,
     /// Those for clients anywhere.
     cluster: Target,
     /// Those for clients that must stay on this node.
     local: Target,
+    /// All that serve, also those that get no new connections.
+    serving: BTreeSet<SocketAddr>,
 }
 
-impl Planner<'_> {
-    fn add(&mut self) {
-        let has_node_ports =
-            matches!(self.service.service_type, ServiceType::NodePort | ServiceType::LoadBalancer);
-        for family in Family::BOTH {
-            let of_family = |ips: &[IpAddr]| -> Vec<IpAddr> {
-                ips.iter().copied().filter(|ip| Family::of(*ip) == family).collect()
-            };
-            let cluster_ips = of_family(&self.service.cluster_ips);
-            if cluster_ips.is_empty() {
-                continue;
-            }
-            let mut external = of_family(&self.service.external_ips);
-            if self.service.service_type == ServiceType::LoadBalancer {
-                external.extend(of_family(&self.service.load_balancer_ips));
-            }
-            for port in &self.service.ports {
-                let chosen = self.choose(port, family);
-                for ip in &cluster_ips {
-                    self.add_cluster_ip(*ip, port, &chosen);
-                }
-                for ip in &external {
-                    self.add_external(*ip, port, port.port, &chosen);
-                }
-                if has_node_ports && port.node_port != 0 {
+impl<'a> Planner<'_, 'a> {
+    /// Chooses the endpoints of all ports, in each family of the Service.
+    fn choose_all(&mut self) -> Vec<Chosen<'a>> {
+        let service = self.service;
+        let has_family = |family: &Family| service.cluster_ips.iter().any(|ip| Family::of(*ip) == *family);
+        let families = Family::BOTH.into_iter().filter(has_family);
+        families
+            .flat_map(|family| service.ports.iter().map(move |port| (port, family)))
+            .map(|(port, family)| self.choose(port, family))
+            .collect()
+    }
+
+    /// Adds the addresses of one kind.
+    fn add(&mut self, kind: AddressKind, chosen: &Chosen<'_>) {
+        let (service, family) = (self.service, chosen.family);
+        let is_balanced = service.service_type == ServiceType::LoadBalancer;
+        let none = Vec::new();
+        let ips = match kind {
+            AddressKind::ClusterIp => &service.cluster_ips,
+            AddressKind::NodePort => {
+                let has_node_ports = is_balanced || service.service_type == ServiceType::NodePort;
+                if has_node_ports && chosen.port.node_port != 0 {
                     let everywhere = match family {
                         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
                         Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
                     };
-                    self.add_external(everywhere, port, port.node_port, &chosen);
+                    self.add_external(everywhere, chosen.port.node_port, chosen);
+                }
+                return;
+            }
+            AddressKind::LoadBalancer if is_balanced => &service.load_balancer_ips,
+            AddressKind::LoadBalancer => &none,
+            AddressKind::External => &service.external_ips,
+        };
+        for ip in ips.iter().copied().filter(|ip| Family::of(*ip) == family) {
+            match kind {
+                AddressKind::ClusterIp => self.add_cluster_ip(ip, chosen),
+                AddressKind::LoadBalancer => self.add_load_balancer(ip, chosen),
+                _ => {
+                    self.add_external(ip, chosen.port.port, chosen);
                 }
             }
         }
-        self.add_health_check();
     }
 
-    fn add_cluster_ip(&mut self, ip: IpAddr, port: &ServicePort, chosen: &Chosen) {
-        let at = ServiceAddress { ip, protocol: transport(port.protocol), port: port.port };
+    fn add_cluster_ip(&mut self, ip: IpAddr, chosen: &Chosen<'_>) {
         let target = match self.service.internal_traffic_policy {
             TrafficPolicy::Cluster => chosen.cluster,
             TrafficPolicy::Local => chosen.local,
         };
-        for side in Side::BOTH {
-            self.put(side, at, target);
-        }
-        self.plan.rules.masqueraded.insert(at);
+        self.put(ip, chosen.port.port, chosen, [target, target], true);
     }
 
-    /// Adds a node port, an external IP or an address of a load balancer. This node and its pods need not come from
-    /// outside, so they reach all endpoints whatever the policy.
-    fn add_external(&mut self, ip: IpAddr, port: &ServicePort, number: u16, chosen: &Chosen) {
-        let at = ServiceAddress { ip, protocol: transport(port.protocol), port: number };
-        self.put(Side::Inside, at, chosen.cluster);
+    /// Adds an address of a load balancer. `loadBalancerSourceRanges` applies to these addresses only, and a family
+    /// without a range is not restricted, as in a stock kube-proxy.
+    fn add_load_balancer(&mut self, ip: IpAddr, chosen: &Chosen<'_>) {
+        let at = self.add_external(ip, chosen.port.port, chosen);
+        let ranges = self.service.source_ranges.iter().filter_map(|text| text.trim().parse::<IpNet>().ok());
+        let ranges: Vec<IpNet> = ranges
+            .filter(|range| Family::of(range.addr()) == chosen.family)
+            .map(|range| range.trunc())
+            .collect();
+        if let Some(at) = at.filter(|_| !ranges.is_empty()) {
+            self.plan.rules.sources.insert(at, ranges);
+        }
+    }
+
+    /// Adds a node port, an external IP or an address of a load balancer. Returns `None` if it is in use. This node and
+    /// its pods need not come from outside, so they reach all endpoints whatever the policy.
+    fn add_external(&mut self, ip: IpAddr, number: u16, chosen: &Chosen<'_>) -> Option<ServiceAddress> {
         match self.service.external_traffic_policy {
-            TrafficPolicy::Cluster => {
-                self.put(Side::Outside, at, chosen.cluster);
-                self.plan.rules.masqueraded.insert(at);
-            }
-            TrafficPolicy::Local => self.put(Side::Outside, at, chosen.local),
+            TrafficPolicy::Cluster => self.put(ip, number, chosen, [chosen.cluster; 2], true),
+            TrafficPolicy::Local => self.put(ip, number, chosen, [chosen.cluster, chosen.local], false),
         }
     }
 
-    fn put(&mut self, side: Side, at: ServiceAddress, target: Target) {
-        self.plan.rules.targets.entry((side, at)).or_insert(target);
+    /// Sets the targets of an address for clients inside and outside, and returns it, unless it is in use.
+    fn put(
+        &mut self,
+        ip: IpAddr,
+        number: u16,
+        of: &Chosen<'_>,
+        targets: [Target; 2],
+        is_masqueraded: bool,
+    ) -> Option<ServiceAddress> {
+        let at = ServiceAddress { ip, protocol: transport(of.port.protocol), port: number };
+        let rules = &mut self.plan.rules;
+        if rules.targets.contains_key(&(Side::Inside, at)) {
+            return None;
+        }
+        rules.targets.extend(Side::BOTH.into_iter().zip(targets).map(|(side, target)| ((side, at), target)));
+        if is_masqueraded {
+            rules.masqueraded.insert(at);
+        }
+        if at.protocol == Transport::Udp {
+            rules.serving_udp.insert(SocketAddr::new(ip, number), of.serving.clone());
+        }
+        Some(at)
     }
 
     /// Chooses the endpoints of a port, and adds their groups.
-    fn choose(&mut self, port: &ServicePort, family: Family) -> Chosen {
+    fn choose(&mut self, port: &'a ServicePort, family: Family) -> Chosen<'a> {
         let all = self.endpoints(port, family);
         let hints = hints(&all, self.node);
         let ready =
@@ -158,11 +222,16 @@ impl Planner<'_> {
         let addresses = |chosen: Vec<&(SocketAddr, &Endpoint)>| -> BTreeSet<SocketAddr> {
             chosen.into_iter().map(|(address, _)| *address).collect()
         };
+        let serves = |(_, endpoint): &&(SocketAddr, &Endpoint)| endpoint.is_serving || endpoint.is_ready;
+        let serving = addresses(all.iter().filter(serves).collect());
         let (cluster, local) = (addresses(cluster), addresses(local));
         let without_local = if cluster.is_empty() { Target::Reject } else { Target::Drop };
         let uses_local = self.service.internal_traffic_policy == TrafficPolicy::Local
             || self.service.external_traffic_policy == TrafficPolicy::Local;
         Chosen {
+            port,
+            family,
+            serving,
             cluster: self.add_group(port, family, "", cluster).unwrap_or(Target::Reject),
             local: match uses_local {
                 true => self.add_group(port, family, " local", local).unwrap_or(without_local),
@@ -172,7 +241,7 @@ impl Planner<'_> {
     }
 
     /// The endpoints of a port, with their addresses.
-    fn endpoints(&self, port: &ServicePort, family: Family) -> Vec<(SocketAddr, &Endpoint)> {
+    fn endpoints(&self, port: &ServicePort, family: Family) -> Vec<(SocketAddr, &'a Endpoint)> {
         let mut all = Vec::new();
         for slice in self.slices.iter().filter(|slice| !slice.has_other_proxy) {
             let named =
@@ -212,7 +281,8 @@ impl Planner<'_> {
         if port == 0 || !is_local || self.service.service_type != ServiceType::LoadBalancer {
             return;
         }
-        let endpoints = self.slices.iter().flat_map(|slice| &slice.endpoints);
+        let slices = self.slices.iter().filter(|slice| !slice.has_other_proxy);
+        let endpoints = slices.flat_map(|slice| &slice.endpoints);
         let own = endpoints.filter(|one| one.is_ready && *one.node_name == *self.node.name);
         let own: BTreeSet<&IpAddr> = own.filter_map(|one| one.addresses.first()).collect();
         self.plan.health_checks.insert(port, (self.name.clone(), own.len()));

@@ -105,6 +105,8 @@ pub struct Service {
     pub external_ips: Vec<IpAddr>,
     /// Addresses of the load balancer whose `ipMode` is not `Proxy`.
     pub load_balancer_ips: Vec<IpAddr>,
+    /// The only sources that reach the addresses of the load balancer, in CIDR notation; empty if all do.
+    pub source_ranges: Vec<Box<str>>,
     /// The target of a Service of type ExternalName; otherwise empty.
     pub external_name: Box<str>,
     /// The families of the cluster IPs and endpoints, `IPv4` or `IPv6`, the primary one first.
@@ -212,6 +214,7 @@ struct Spec {
     cluster_ips: Option<Vec<String>>,
     #[serde(rename = "externalIPs")]
     external_ips: Option<Vec<String>>,
+    load_balancer_source_ranges: Option<Vec<Box<str>>>,
     external_name: String,
     ip_families: Option<Vec<Box<str>>>,
     ports: Option<Vec<ServicePort>>,
@@ -275,6 +278,7 @@ impl ApiService {
             cluster_ips: parsed(&cluster_ips),
             external_ips: parsed(&spec.external_ips.unwrap_or_default()),
             load_balancer_ips: parsed(&for_nodes.filter_map(|one| one.ip).collect::<Vec<_>>()),
+            source_ranges: spec.load_balancer_source_ranges.unwrap_or_default(),
             external_name: spec.external_name.into(),
             ip_families: spec.ip_families.unwrap_or_default(),
             ports: spec.ports.unwrap_or_default(),

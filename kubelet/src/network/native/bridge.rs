@@ -20,10 +20,10 @@ use super::state::Key;
 use super::{ipam, sysctl, unreachable_route};
 use crate::network::meet;
 use crate::network::nft::POD_PORT_PREFIX;
+use crate::network::nft::services::BRIDGE_PREFIX;
 use crate::runtime::netns::Namespace;
 
-/// Prefixes of link names. A link name has at most 15 characters (IFNAMSIZ).
-const BRIDGE_PREFIX: &str = "coracle-";
+/// Prefix of link names of pods. A link name has at most 15 characters (IFNAMSIZ).
 const VETH_PREFIX: &str = POD_PORT_PREFIX;
 /// Prefix of the node's other links: bridges and VXLAN devices.
 const NODE_LINK_PREFIX: &str = "coracle";

@@ -47,6 +47,7 @@ pub use self::state::KnownSandboxes;
 use self::state::{Key, State};
 use super::files;
 use crate::disk;
+use crate::network::nft::services::BRIDGE_PREFIX;
 use crate::observed::Sandbox;
 use crate::runtime::netns::{self, Namespace};
 use crate::runtime::spec::{Dns, Mount};
@@ -491,7 +492,7 @@ pub fn bridge_of(node: &str) -> String {
 
 /// The name of the nftables table of the service proxy, of the node with this bridge.
 pub fn services_table_of(bridge: &str) -> String {
-    bridge.replacen("coracle-", "coracle-services-", 1)
+    bridge.replacen(BRIDGE_PREFIX, &format!("{BRIDGE_PREFIX}services-"), 1)
 }
 
 /// The directory of a node's network records.

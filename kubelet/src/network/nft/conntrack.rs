@@ -153,16 +153,19 @@ pub(super) fn forget_masqueraded(socket: &mut Socket, node: &Node) {
     }
 }
 
-/// Deletes UDP entries that lead to endpoints which a Service no longer has, after a change of the Services. Without
-/// `before`, all entries are checked. `before` and `after` have the endpoints of each address; the unspecified address
-/// means a port of this host.
+/// Deletes UDP entries that lead to endpoints which no longer serve, after a change of the Services. Without `before`, all
+/// entries are checked. `before` and `after` have the serving endpoints of each address; the unspecified address means a
+/// port of this host. While no endpoint of an address serves, its entries stay, as with a stock kube-proxy: there is no
+/// better endpoint.
 pub(super) fn forget_services(
     socket: &mut Socket,
     before: Option<&BTreeMap<SocketAddr, BTreeSet<SocketAddr>>>,
     after: &BTreeMap<SocketAddr, BTreeSet<SocketAddr>>,
 ) {
     let gone = before.into_iter().flatten().filter(|(at, _)| !after.contains_key(*at));
-    let changed = after.iter().filter(|(at, to)| before.is_none_or(|before| before.get(*at) != Some(*to)));
+    let changed = after
+        .iter()
+        .filter(|(at, to)| !to.is_empty() && before.is_none_or(|before| before.get(*at) != Some(*to)));
     let none = BTreeSet::new();
     let changed: BTreeMap<SocketAddr, &BTreeSet<SocketAddr>> =
         changed.map(|(at, to)| (*at, to)).chain(gone.map(|(at, _)| (*at, &none))).collect();

@@ -96,6 +96,11 @@ impl Error {
         }
     }
 
+    /// Whether a message named an object that does not exist. The kernel reports a missing module alike.
+    pub(super) fn is_missing_object(&self) -> bool {
+        matches!(self, Self::Unsupported { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Classifies a rejection by the kernel. `what` names the rejected object; see
     /// [`super::socket::RequestError::Refused`].
     pub(super) fn refused(doing: &'static str, errno: Errno, what: String) -> Self {

@@ -14,6 +14,7 @@ pub(super) const FIRST: u32 = 8;
 /// The register of the verdict.
 const DECISION: u32 = 0;
 
+const META_MARK: u32 = 3;
 pub(super) const META_IIFNAME: u32 = 6;
 const META_OIFNAME: u32 = 7;
 const META_NFPROTO: u32 = 15;
@@ -33,6 +34,11 @@ impl Expression {
 /// Matches the input interface.
 pub fn iif_is(interface: &str) -> Vec<Expression> {
     vec![meta(META_IIFNAME, FIRST), compare(true, &name(interface))]
+}
+
+/// Matches input interfaces whose name begins with this text.
+pub fn iif_begins_with(prefix: &str) -> Vec<Expression> {
+    vec![meta(META_IIFNAME, FIRST), compare(true, prefix.as_bytes())]
 }
 
 /// Matches the output interface.
@@ -93,6 +99,16 @@ fn is_local_address(which: u32) -> Vec<Expression> {
 /// Matches connections with DNAT.
 pub fn is_dnat() -> Vec<Expression> {
     has_dnat(true)
+}
+
+/// Sets a bit of the packet's mark.
+pub fn add_mark(bit: u32) -> Vec<Expression> {
+    let set = Attributes::new().number(2, META_MARK).number(3, FIRST);
+    vec![
+        meta(META_MARK, FIRST),
+        bitwise(&(!bit).to_ne_bytes(), &bit.to_ne_bytes()),
+        Expression::new("meta", &set),
+    ]
 }
 
 /// Matches connections with DNAT by the extension `conntrack` of iptables, as `--ctstate DNAT`.
@@ -293,6 +309,12 @@ pub fn jump(chain: &str) -> Expression {
     decide(&Attributes::new().bytes(1, &JUMP.to_be_bytes()).text(2, chain))
 }
 
+/// Continues in another chain, without a return.
+pub fn goto(chain: &str) -> Expression {
+    const GOTO: i32 = -4;
+    decide(&Attributes::new().bytes(1, &GOTO.to_be_bytes()).text(2, chain))
+}
+
 const BASE_NETWORK: u32 = 1;
 
 /// The direction `IP_CT_DIR_ORIGINAL`, that of a connection's first packet.
@@ -352,12 +374,17 @@ pub(super) fn payload(base: u32, offset: u32, length: u32, register: u32) -> Exp
 }
 
 pub(super) fn mask(ones: &[u8]) -> Expression {
+    bitwise(ones, &vec![0; ones.len()])
+}
+
+/// Keeps the bits of the first register that are set in `kept`, and then inverts those that are set in `inverted`.
+fn bitwise(kept: &[u8], inverted: &[u8]) -> Expression {
     let data = Attributes::new()
         .number(1, FIRST)
         .number(2, FIRST)
-        .number(3, ones.len() as u32)
-        .nested(4, &value(ones))
-        .nested(5, &value(&vec![0; ones.len()]));
+        .number(3, kept.len() as u32)
+        .nested(4, &value(kept))
+        .nested(5, &value(inverted));
     Expression::new("bitwise", &data)
 }
 

@@ -235,3 +235,94 @@ fn the_first_service_has_an_address_that_two_claim() {
     both.endpoint_slices.insert(name, Arc::new(vec![Arc::new(of_zoo)]));
     assert_eq!(to(&plan(&both, &node()), Side::Inside, CLUSTER), "10.0.1.2:8080");
 }
+
+#[test]
+fn no_external_ip_takes_the_cluster_ip_of_another_service() {
+    let ports = || vec![EndpointPort { port: 8080, ..EndpointPort::default() }];
+    let thief = Service {
+        cluster_ips: vec!["10.96.0.1".parse().unwrap()],
+        external_ips: vec![IP.parse().unwrap()],
+        external_traffic_policy: TrafficPolicy::Local,
+        ..service()
+    };
+    let mut both = snapshot(thief, vec![slice("web-a", ports(), vec![ready("10.0.1.66", "n1")])]);
+    let name = Arc::new(ServiceName::new("default", "zoo"));
+    let honest = Service { service_type: ServiceType::NodePort, external_ips: vec![], ..service() };
+    both.services.insert(name.clone(), Arc::new(honest));
+    let of_zoo =
+        EndpointSlice { service: name.clone(), ..slice("zoo-a", ports(), vec![ready("10.0.1.2", "n1")]) };
+    both.endpoint_slices.insert(name, Arc::new(vec![Arc::new(of_zoo)]));
+    let plan = plan(&both, &node());
+    for side in Side::BOTH {
+        assert_eq!(
+            to(&plan, side, CLUSTER),
+            "10.0.1.2:8080",
+            "the first one by name has it only as external IP"
+        );
+        assert_eq!(to(&plan, side, "10.96.0.1:80"), "10.0.1.66:8080");
+    }
+    assert_eq!(plan.rules.cluster_ips.len(), 2);
+}
+
+#[test]
+fn an_address_that_is_in_use_keeps_its_masquerading() {
+    let external = || vec!["192.0.2.7".parse().unwrap()];
+    let local = TrafficPolicy::Local;
+    let first = Service { external_ips: external(), external_traffic_policy: local, ..service() };
+    let mut both = snapshot(first, vec![]);
+    let second =
+        Service { cluster_ips: vec!["10.96.0.1".parse().unwrap()], external_ips: external(), ..service() };
+    both.services.insert(Arc::new(ServiceName::new("default", "zoo")), Arc::new(second));
+    let plan = plan(&both, &node());
+    assert!(
+        !is_masqueraded(&plan, "192.0.2.7:80"),
+        "the Service that has the address keeps the client address"
+    );
+}
+
+#[test]
+fn udp_connections_stay_with_every_endpoint_that_serves() {
+    let port = ServicePort { protocol: Protocol::Udp, port: 53, ..ServicePort::default() };
+    let names = Service { ports: vec![port], ..service() };
+    let ports = || vec![EndpointPort { protocol: Protocol::Udp, port: 53, ..EndpointPort::default() }];
+    let endpoints = vec![ready("10.0.1.2", "n1"), draining("10.0.1.3", "n1"), starting("10.0.1.4", "n1")];
+    let plan = plan(&snapshot(names, vec![slice("web-a", ports(), endpoints)]), &node());
+    let at: SocketAddr = "10.96.0.9:53".parse().unwrap();
+    let expected = ["10.0.1.2:53", "10.0.1.3:53"].map(|one| one.parse().unwrap());
+    assert_eq!(plan.rules.serving_udp[&at], BTreeSet::from(expected));
+    assert_eq!(
+        plan.rules.groups.values().next().unwrap().endpoints.len(),
+        1,
+        "new connections go to the ready one"
+    );
+}
+
+#[test]
+fn health_checks_ignore_slices_for_another_proxy() {
+    let balanced = Service {
+        service_type: ServiceType::LoadBalancer,
+        external_traffic_policy: TrafficPolicy::Local,
+        health_check_node_port: 31000,
+        ..service()
+    };
+    let ports = vec![EndpointPort { port: 8080, ..EndpointPort::default() }];
+    let other =
+        EndpointSlice { has_other_proxy: true, ..slice("web-a", ports, vec![ready("10.0.1.2", "n1")]) };
+    assert_eq!(plan(&snapshot(balanced, vec![other]), &node()).health_checks[&31000].1, 0);
+}
+
+#[test]
+fn source_ranges_restrict_only_addresses_of_the_load_balancer() {
+    let balanced = Service {
+        service_type: ServiceType::LoadBalancer,
+        load_balancer_ips: vec!["198.51.100.1".parse().unwrap()],
+        external_ips: vec!["192.0.2.7".parse().unwrap()],
+        source_ranges: vec![" 203.0.113.7/24".into(), "fd00::/8".into()],
+        ..service()
+    };
+    let sources = planned(balanced, vec![ready("10.0.1.2", "n1")]).rules.sources;
+    let found: Vec<_> =
+        sources.iter().map(|(at, ranges)| (at.ip.to_string(), ranges[0].to_string())).collect();
+    assert_eq!(found, [("198.51.100.1".to_owned(), "203.0.113.0/24".to_owned())]);
+    assert_eq!(sources.values().next().unwrap().len(), 1, "the other one is of IPv6");
+}

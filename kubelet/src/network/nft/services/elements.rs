@@ -10,6 +10,7 @@ use super::super::table::{INET, elements_of, kind};
 use super::super::wire::{Attributes, Message};
 use super::affinity::Pin;
 use super::layout::{REJECT, Set, SetKind, picker};
+use super::sources::Sources;
 use super::{ServiceAddress, ServiceRules, Target};
 
 /// The value of an element.
@@ -40,10 +41,11 @@ pub fn elements(rules: &ServiceRules) -> Elements {
     };
     for ((side, at), target) in &rules.targets {
         let family = Family::of(at.ip);
-        let verdict = match target {
-            Target::Drop => Value::Drop,
-            Target::Reject => Value::Goto(REJECT.into()),
-            Target::Group(_) => {
+        let verdict = match (target, Sources::of(rules, *side, *at, target)) {
+            (Target::Drop, _) => Value::Drop,
+            (_, Some(sources)) => Value::Goto(sources.name().into()),
+            (Target::Reject, None) => Value::Goto(REJECT.into()),
+            (Target::Group(_), None) => {
                 let Some(picker) = picker(rules, *side, *at, target) else { continue };
                 Value::Goto(picker.name().into())
             }
@@ -65,6 +67,9 @@ pub fn elements(rules: &ServiceRules) -> Elements {
     }
     for at in &rules.masqueraded {
         put(SetKind::Masqueraded, Family::of(at.ip), service_key(at), Value::None);
+    }
+    for ip in &rules.cluster_ips {
+        put(SetKind::ClusterIps, Family::of(*ip), address_bytes(*ip), Value::None);
     }
     for ip in &rules.own_endpoints {
         let key = [address_bytes(*ip), address_bytes(*ip)].concat();

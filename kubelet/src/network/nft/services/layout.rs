@@ -6,19 +6,24 @@ use std::net::SocketAddr;
 use super::super::Family;
 use super::super::expression::{self as on, Expression, FIRST};
 use super::super::host_ports::address_bytes;
-use super::super::table::{Hook, Layout, MAP, OUTPUT, POSTROUTING, PREROUTING, SetSpec, labelled};
+use super::super::table::{FORWARD, Hook, Layout, MAP, OUTPUT, POSTROUTING, PREROUTING, SetSpec, labelled};
 use super::affinity::{AFFINITY_SIZE, Pin, sticky_rules};
-use super::{ServiceAddress, ServiceNode, ServiceRules, Side, Target};
+use super::sources::Sources;
+use super::{BRIDGE_PREFIX, SERVICE_MARK, ServiceAddress, ServiceNode, ServiceRules, Side, Target};
 
 /// The priority of DNAT to endpoints. It precedes host ports of pods (-105) and Docker's rules (-100), because the
 /// first DNAT rule that matches wins.
 const BEFORE_HOST_PORTS: i32 = -108;
 /// The priority of masquerading. It precedes that of the pod network (95).
 const BEFORE_POD_NETWORK: i32 = 94;
+/// The priority of marking forwarded packets. It precedes filters (0), and follows rules that may replace the mark
+/// (`NF_IP_PRI_MANGLE`, -150).
+const AFTER_MANGLE: i32 = -149;
 
 const IN: &str = "prerouting";
 const OWN: &str = "output";
 const OUT: &str = "postrouting";
+const THROUGH: &str = "forward";
 /// The chain that rejects connections to Services without endpoints.
 pub const REJECT: &str = "reject";
 
@@ -57,6 +62,8 @@ pub enum SetKind {
     Addresses,
     /// Addresses of Services with masqueraded clients.
     Masqueraded,
+    /// Cluster IPs.
+    ClusterIps,
     /// Pairs of equal addresses: endpoints of this node that reach themselves.
     Hairpin,
 }
@@ -84,6 +91,7 @@ impl Set {
             SetKind::Affinity,
             SetKind::Addresses,
             SetKind::Masqueraded,
+            SetKind::ClusterIps,
             SetKind::Hairpin,
         ];
         Family::BOTH.into_iter().flat_map(move |family| kinds.map(|kind| Self { kind, family }))
@@ -104,6 +112,7 @@ impl Set {
             SetKind::Affinity => of("affinity", "affinity6"),
             SetKind::Addresses => of("addresses", "addresses6"),
             SetKind::Masqueraded => of("masqueraded", "masqueraded6"),
+            SetKind::ClusterIps => of("cluster_ips", "cluster_ips6"),
             SetKind::Hairpin => of("hairpin", "hairpin6"),
         }
     }
@@ -133,6 +142,7 @@ impl Set {
             }
             SetKind::Addresses => (spec(0, at_bytes, 0, services), (at, 0)),
             SetKind::Masqueraded => (spec(0, at_bytes, 0, services), (at, 0)),
+            SetKind::ClusterIps => (spec(0, bytes, 0, services), (address, 0)),
             SetKind::Hairpin => (spec(0, 2 * bytes, 0, endpoints), (types(&[address, address]), 0)),
         }
     }
@@ -159,7 +169,8 @@ impl Capacity {
         });
         let endpoints: usize = of_targets.sum();
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        Self { services: count(rules.targets.len()), endpoints: count(endpoints + rules.own_endpoints.len()) }
+        let services = count(rules.targets.len().max(rules.cluster_ips.len()));
+        Self { services, endpoints: count(endpoints + rules.own_endpoints.len()) }
     }
 
     /// Sizes for the rules, with room to double.
@@ -209,19 +220,16 @@ impl Picker {
     }
 
     /// The rules of the chain.
-    pub fn rules(&self) -> Vec<(String, Vec<Expression>)> {
+    pub fn rules(&self) -> Vec<(&'static str, Vec<Expression>)> {
         let words = on::words(self.family);
-        let mut rules = Vec::new();
         if self.affinity_seconds > 0 {
-            rules.extend(sticky_rules(self));
-        } else {
-            let set = Set { kind: SetKind::Endpoints(self.side), family: self.family };
-            let mut pick = self.numbered_key();
-            pick.push(on::lookup_at(set.name(), FIRST, Some(FIRST)));
-            pick.push(on::dnat(self.family, FIRST, FIRST + words));
-            rules.push(("to an endpoint", pick));
+            return sticky_rules(self);
         }
-        rules.into_iter().map(|(says, expressions)| labelled(says, expressions)).collect()
+        let set = Set { kind: SetKind::Endpoints(self.side), family: self.family };
+        let mut pick = self.numbered_key();
+        pick.push(on::lookup_at(set.name(), FIRST, Some(FIRST)));
+        pick.push(on::dnat(self.family, FIRST, FIRST + words));
+        vec![("to an endpoint", pick)]
     }
 
     /// Loads the address of the Service and a random number below the number of endpoints to the first registers.
@@ -233,13 +241,15 @@ impl Picker {
     }
 }
 
-/// A chain of the table that exists while Services need it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A chain of the table that exists while Services need it. Each one leads only to earlier ones of this order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Chain {
     /// Chooses an endpoint.
     Picker(Picker),
     /// Leads to one endpoint, and keeps the client there.
     Pin(Pin),
+    /// Admits some sources.
+    Sources(Sources),
 }
 
 impl Chain {
@@ -248,15 +258,18 @@ impl Chain {
         match self {
             Self::Picker(picker) => picker.name(),
             Self::Pin(pin) => pin.name(),
+            Self::Sources(sources) => sources.name(),
         }
     }
 
     /// The rules of the chain, each with its comment.
     pub fn rules(&self) -> Vec<(String, Vec<Expression>)> {
-        match self {
+        let rules = match self {
             Self::Picker(picker) => picker.rules(),
-            Self::Pin(pin) => pin.rules().into_iter().map(|(says, rule)| labelled(says, rule)).collect(),
-        }
+            Self::Pin(pin) => pin.rules(),
+            Self::Sources(sources) => sources.rules(),
+        };
+        rules.into_iter().map(|(says, rule)| labelled(says, rule)).collect()
     }
 }
 
@@ -277,6 +290,7 @@ pub fn service_chains(rules: &ServiceRules) -> BTreeSet<Chain> {
     let mut all = BTreeSet::new();
     for ((side, at), target) in &rules.targets {
         all.extend(picker(rules, *side, *at, target).map(Chain::Picker));
+        all.extend(Sources::of(rules, *side, *at, target).map(Chain::Sources));
         if let Some((_, group)) = rules.group_of(*side, *at, target)
             && let Some(seconds) = group.affinity_seconds
         {
@@ -288,12 +302,13 @@ pub fn service_chains(rules: &ServiceRules) -> BTreeSet<Chain> {
 }
 
 /// The chains that do not depend on Services, with the hook of base chains.
-pub fn chains() -> [(&'static str, Option<Hook>); 4] {
+pub fn chains() -> [(&'static str, Option<Hook>); 5] {
     [
         (REJECT, None),
         (IN, Some(Hook::new("nat", PREROUTING, BEFORE_HOST_PORTS))),
         (OWN, Some(Hook::new("nat", OUTPUT, BEFORE_HOST_PORTS))),
         (OUT, Some(Hook::new("nat", POSTROUTING, BEFORE_POD_NETWORK))),
+        (THROUGH, Some(Hook::new("filter", FORWARD, AFTER_MANGLE))),
     ]
 }
 
@@ -311,6 +326,7 @@ pub fn rules(node: &ServiceNode) -> Vec<(&'static str, String, Vec<Expression>)>
         let to_loopback = on::destination_in(family, &loopback, bits);
         rule(OWN, "to localhost", &[on::family_is(family), to_loopback, vec![on::accept()]]);
     }
+    rule(IN, "from pods of another kubelet", &[from_other_bridge(node), vec![on::accept()]]);
     for is_node_port in [false, true] {
         let to_host = || if is_node_port { on::is_to_local_address() } else { Vec::new() };
         for family in Family::BOTH {
@@ -329,19 +345,46 @@ pub fn rules(node: &ServiceNode) -> Vec<(&'static str, String, Vec<Expression>)>
             rule(OWN, says, &[on::family_is(family), to_host(), inside]);
         }
     }
+    for chain in [IN, OWN] {
+        for family in Family::BOTH {
+            let set = Set { kind: SetKind::ClusterIps, family };
+            let to_cluster_ip = vec![on::destination(family, FIRST), on::lookup_at(set.name(), FIRST, None)];
+            rule(
+                chain,
+                "to no port of a Service",
+                &[on::family_is(family), to_cluster_ip, vec![on::jump(REJECT)]],
+            );
+        }
+    }
     masquerade(node, &mut rule);
+    rule(THROUGH, "no DNAT", &[on::is_not_dnat(), vec![on::accept()]]);
+    for family in Family::BOTH {
+        for is_node_port in [false, true] {
+            let redirected = has_key(Set { kind: SetKind::Addresses, family }, is_node_port);
+            rule(THROUGH, "to a Service", &[on::family_is(family), redirected, on::add_mark(SERVICE_MARK)]);
+        }
+    }
+    all
+}
+
+/// Matches packets from the bridge of another kubelet on this machine, which serves its own pods.
+fn from_other_bridge(node: &ServiceNode) -> Vec<Expression> {
+    [on::iif_begins_with(BRIDGE_PREFIX), on::iif_is_not(&node.bridge)].concat()
+}
+
+/// Matches connections whose original destination is an element of the set.
+fn has_key(set: Set, is_node_port: bool) -> Vec<Expression> {
+    let mut all = on::original_service_key(set.family, is_node_port, FIRST);
+    all.push(on::lookup_at(set.name(), FIRST, None));
     all
 }
 
 fn masquerade(node: &ServiceNode, rule: &mut impl FnMut(&'static str, &str, &[Vec<Expression>])) {
     let masquerade = || vec![on::masquerade()];
-    let has_key = |set: Set, is_node_port| {
-        let mut all = on::original_service_key(set.family, is_node_port, FIRST);
-        all.push(on::lookup_at(set.name(), FIRST, None));
-        all
-    };
     rule(OUT, "no DNAT", &[on::is_not_dnat(), vec![on::accept()]]);
     rule(OUT, "within this node", &[on::oif_is("lo"), vec![on::accept()]]);
+    // Kernels before 5.7 do not know the input interface here. There this rule has no effect.
+    rule(OUT, "from pods of another kubelet", &[from_other_bridge(node), vec![on::accept()]]);
     for family in Family::BOTH {
         let set = Set { kind: SetKind::Hairpin, family };
         let itself = vec![on::source(family, FIRST), on::destination(family, FIRST + on::words(family))];

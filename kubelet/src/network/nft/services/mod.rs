@@ -6,9 +6,11 @@
 //! number of Services, and a change of a Service changes only elements of maps.
 
 mod affinity;
+mod clients;
 mod elements;
 mod layout;
 mod reader;
+mod sources;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +21,15 @@ use sha2::{Digest, Sha256};
 
 use super::Protocol;
 
+pub use affinity::AFFINITY_SIZE;
 pub use table::{Applied, ServiceTable};
+
+/// The bit of the packet mark of forwarded packets that belong to a connection to a Service. A chain of this table sets
+/// it, and a rule in other firewalls accepts it. Kubernetes components use the bits 13 to 15.
+pub const SERVICE_MARK: u32 = 1 << 12;
+
+/// The prefix of the names of all bridges of kubelets.
+pub const BRIDGE_PREFIX: &str = "coracle-";
 
 /// From where a connection to a Service comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,11 +103,18 @@ pub struct ServiceRules {
     pub targets: BTreeMap<(Side, ServiceAddress), Target>,
     /// The groups that the targets name.
     pub groups: BTreeMap<GroupId, Group>,
+    /// The only sources that reach an address, all of its family. Other addresses admit all sources.
+    pub sources: BTreeMap<ServiceAddress, Vec<IpNet>>,
     /// Addresses at which clients other than pods of this node get the address of this node.
     pub masqueraded: BTreeSet<ServiceAddress>,
     /// Endpoints that are pods of this node. If one reaches itself through a Service, it gets the address of this
     /// node, because it would not accept its own.
     pub own_endpoints: BTreeSet<IpAddr>,
+    /// The cluster IPs. Connections to their other ports are rejected.
+    pub cluster_ips: BTreeSet<IpAddr>,
+    /// All endpoints of each UDP address that still serve, also those that get no new connections. The conntrack
+    /// entries of other endpoints are deleted.
+    pub serving_udp: BTreeMap<SocketAddr, BTreeSet<SocketAddr>>,
 }
 
 impl ServiceRules {
@@ -111,19 +128,6 @@ impl ServiceRules {
     fn group_of(&self, side: Side, at: ServiceAddress, target: &Target) -> Option<(Side, &Group)> {
         let Target::Group(id) = target else { return None };
         Some((self.map_side(side, at), self.groups.get(id)?))
-    }
-
-    /// The endpoints of a UDP address, over both sides. Empty if there are none.
-    fn udp_endpoints(&self) -> BTreeMap<SocketAddr, BTreeSet<SocketAddr>> {
-        let mut all: BTreeMap<SocketAddr, BTreeSet<SocketAddr>> = BTreeMap::new();
-        let of_udp = self.targets.iter().filter(|((_, at), _)| at.protocol == Protocol::Udp);
-        for ((_, at), target) in of_udp {
-            let endpoints = all.entry(SocketAddr::new(at.ip, at.port)).or_default();
-            if let Target::Group(id) = target {
-                endpoints.extend(self.groups.get(id).iter().flat_map(|group| &group.endpoints));
-            }
-        }
-        all
     }
 }
 
