@@ -43,6 +43,14 @@ struct Metadata {
     uid: String,
     creation_timestamp: Option<String>,
     resource_version: String,
+    labels: Option<Labels>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Labels {
+    #[serde(rename = "topology.kubernetes.io/zone")]
+    zone: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -76,14 +84,16 @@ struct Endpoint {
     port: i64,
 }
 
-/// The `resourceVersion` of the Node named `node`, if the delta contains that Node.
-pub fn version_of<'a>(delta: &'a Delta<PartialNode>, node: &str) -> Option<&'a str> {
+/// The `resourceVersion` and the zone of the Node named `node`, if the delta contains that Node. The zone is empty
+/// without a label.
+pub fn own_node<'a>(delta: &'a Delta<PartialNode>, node: &str) -> Option<(&'a str, &'a str)> {
     let found = match delta {
         Delta::Replaced(nodes, _) => nodes.iter().find(|object| object.metadata.name == node),
         Delta::Applied(object) => Some(object).filter(|object| object.metadata.name == node),
         Delta::Deleted(_) => None,
     };
-    Some(&found?.metadata.resource_version)
+    let Metadata { resource_version, labels, .. } = &found?.metadata;
+    Some((resource_version, labels.as_ref().map_or("", |labels| &labels.zone)))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

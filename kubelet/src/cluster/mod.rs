@@ -85,6 +85,8 @@ pub struct Settings {
     pub desired: watch::Receiver<Arc<Desired>>,
     /// Receives the Services and EndpointSlices of the cluster. `None` if this kubelet does not need them.
     pub services: Option<watch::Sender<Arc<ServiceSnapshot>>>,
+    /// Receives the zone of this node, by the label of its Node; empty without one.
+    pub zone: watch::Sender<String>,
 }
 
 /// Starts all cluster tasks. `members_sender` first receives the members that are stored on disk.
@@ -148,6 +150,7 @@ pub fn start(
         members_sender,
         missing,
         version,
+        zone: settings.zone,
     };
     tasks.spawn("node reflector", reflector.run(apis, MembersFile::under(&settings.root_dir)));
 }
@@ -208,6 +211,8 @@ struct NodeReflector {
     missing: Arc<Notify>,
     /// Receives the `resourceVersion` of this node's Node with each change.
     version: watch::Sender<String>,
+    /// Receives the zone of this node.
+    zone: watch::Sender<String>,
 }
 
 impl NodeReflector {
@@ -227,14 +232,19 @@ impl NodeReflector {
         let (mut sees_all, mut are_hidden) = (true, false);
         loop {
             let scope = if sees_all { &all } else { &own };
-            let (node, members_sender, missing, version) =
-                (&self.node, &self.members_sender, &self.missing, &self.version);
+            let (node, members_sender, missing, version, own_zone) =
+                (&self.node, &self.members_sender, &self.missing, &self.version, &self.zone);
             let locked = || membership.lock().unwrap_or_else(PoisonError::into_inner);
             let apply = |delta: Option<Delta<PartialNode>>| {
                 let mut membership = locked();
                 if let Some(delta) = delta {
-                    if let Some(shown) = membership::version_of(&delta, node) {
+                    if let Some((shown, zone)) = membership::own_node(&delta, node) {
                         version.send_replace(shown.to_owned());
+                        own_zone.send_if_modified(|known| {
+                            let is_new = known != zone;
+                            zone.clone_into(known);
+                            is_new
+                        });
                     }
                     let change = membership.apply(delta);
                     if !membership.contains(node) {

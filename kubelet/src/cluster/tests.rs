@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::lease::Outage;
 use super::members_file;
-use super::membership::{Change, Membership, PartialNode, RETURN_GRACE, version_of};
+use super::membership::{Change, Membership, PartialNode, RETURN_GRACE, own_node};
 use super::node;
 use super::{Arc, ClusterAccess, EventReporter, NodeReflector, Outbox, connect, watch};
 use crate::network::Members;
@@ -87,19 +87,23 @@ fn heartbeats_of_other_nodes_are_not_published() {
 }
 
 #[test]
-fn the_version_of_the_own_node_is_read_from_events_and_lists() {
+fn version_and_zone_of_the_own_node_are_read_from_events_and_lists() {
     let node = |name: &str, version: &str| -> PartialNode {
-        serde_json::from_value(json!({"metadata": {"name": name, "resourceVersion": version}})).unwrap()
+        let labels = json!({"topology.kubernetes.io/zone": "west", "other": "a"});
+        let metadata = json!({"name": name, "resourceVersion": version, "labels": labels});
+        serde_json::from_value(json!({"metadata": metadata})).unwrap()
     };
     for (sender, expected) in [
-        (Delta::Applied(node("n1", "8")), Some("8")),
+        (Delta::Applied(node("n1", "8")), Some(("8", "west"))),
         (Delta::Applied(node("n2", "8")), None),
-        (all(vec![node("n2", "8"), node("n1", "9")]), Some("9")),
+        (all(vec![node("n2", "8"), node("n1", "9")]), Some(("9", "west"))),
         (all(vec![node("n2", "8")]), None),
         (Delta::Deleted(node("n1", "8")), None),
     ] {
-        assert_eq!(version_of(&sender, "n1"), expected, "{sender:?}");
+        assert_eq!(own_node(&sender, "n1"), expected, "{sender:?}");
     }
+    let without_labels = serde_json::from_value(json!({"metadata": {"name": "n1"}})).unwrap();
+    assert_eq!(own_node(&Delta::Applied(without_labels), "n1"), Some(("", "")));
 }
 
 #[test]
@@ -304,6 +308,7 @@ async fn an_event_reports_that_the_api_server_lists_other_nodes_again() {
         members_sender: watch::channel(None).0,
         missing: Arc::default(),
         version: watch::channel(String::new()).0,
+        zone: watch::channel(String::new()).0,
     };
     tokio::spawn(listener.run(apis, members_file::MembersFile::under(folder.path())));
     let mut reasons = Vec::new();

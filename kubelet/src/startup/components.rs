@@ -65,6 +65,8 @@ pub(super) struct Platform {
     pub members_sender: watch::Sender<Option<Arc<Members>>>,
     /// Sender of the cluster's Services, if the kubelet needs them.
     pub services_sender: Option<watch::Sender<Arc<ServiceSnapshot>>>,
+    /// Sender of the zone of this node.
+    pub zone_sender: watch::Sender<String>,
     pub cgroups: Option<Arc<Cgroups>>,
     pub slices: Option<Arc<Slices>>,
 }
@@ -84,7 +86,8 @@ pub(super) fn start(
     tasks: &mut Tasks,
 ) -> Components {
     let Reporting { outbox, status_manager, health, metrics, .. } = reporting;
-    let Platform { runtime, network, ranges, members_sender, services_sender, cgroups, slices } = platform;
+    let Platform { runtime, network, ranges, members_sender, services_sender, zone_sender, cgroups, slices } =
+        platform;
     let pleg = Pleg::new(runtime.clone(), metrics.clone(), health.clone());
     let drivers = cgroups.iter().map(|_| CgroupDriver::Cgroupfs);
     let drivers = drivers.chain(slices.iter().map(|_| CgroupDriver::Systemd)).collect();
@@ -110,6 +113,7 @@ pub(super) fn start(
         extended: extended_sender,
         members: members_sender,
         services: services_sender,
+        zone: zone_sender,
     };
     join_cluster(options, reporting, ranges, outputs, tasks);
     Components { event_log, stats, volumes }
@@ -174,6 +178,7 @@ struct ClusterOutputs {
     extended: watch::Sender<ResourceList>,
     members: watch::Sender<Option<Arc<Members>>>,
     services: Option<watch::Sender<Arc<ServiceSnapshot>>>,
+    zone: watch::Sender<String>,
 }
 
 /// Starts the node's part in its cluster, if it belongs to one.
@@ -211,6 +216,7 @@ fn join_cluster(
         desired: outputs.desired,
         events,
         services: outputs.services,
+        zone: outputs.zone,
     };
     cluster::start(settings, outputs.members, outbox, tasks);
 }

@@ -63,12 +63,17 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let options = network.with_node_dns(options);
     let (services_sender, services) = watch::channel(Arc::default());
     let (native, outbox) = (network.native(), &reporting.outbox);
-    let has_proxy = service_proxy::start(&options, native, services.clone(), outbox, &mut tasks).await?;
+    let (zone_sender, zone) = watch::channel(service_proxy::initial_zone(&options));
+    let proxy = service_proxy::start(&options, native, services.clone(), zone, outbox, &mut tasks).await?;
     network.start_dns(&options, services, outbox, &mut tasks)?;
-    let services_sender = (has_proxy || options.node_dns).then_some(services_sender);
-    let platform = platform(&options, &network, members_sender, services_sender);
+    let services_sender = (proxy.is_some() || options.node_dns).then_some(services_sender);
+    let platform = platform(&options, &network, members_sender, services_sender, zone_sender);
     let components = components::start(&options, &reporting, platform, &mut tasks);
     let served = serve(&options, &root_dir, &network, reporting, components, &mut tasks, stopped).await;
+    // While it runs, it would create its table again after the network has removed it.
+    if let Some(proxy) = proxy {
+        proxy.stop().await;
+    }
     network.close().await;
     served
 }
@@ -79,6 +84,7 @@ fn platform(
     network: &pod_network::Connected,
     members_sender: watch::Sender<Option<Arc<Members>>>,
     services_sender: Option<watch::Sender<Arc<ServiceSnapshot>>>,
+    zone_sender: watch::Sender<String>,
 ) -> Platform {
     let is_local = options.docker_endpoint.starts_with("unix:");
     Platform {
@@ -87,6 +93,7 @@ fn platform(
         ranges: network.ranges(),
         members_sender,
         services_sender,
+        zone_sender,
         cgroups: is_local.then(Cgroups::of_machine).flatten().map(Arc::new),
         slices: is_local.then(Slices::of_machine).flatten().map(Arc::new),
     }

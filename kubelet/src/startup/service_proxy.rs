@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apiserver::tasks::Tasks;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::cluster::services::ServiceSnapshot;
 use crate::network::Native;
@@ -14,8 +14,34 @@ use crate::service_proxy::{self, ServiceProxy};
 /// The label with the zone of a node.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
-/// Starts the service proxy, if the node belongs to a cluster and has the native pod network. Returns whether it runs.
-/// Without a service proxy, the rules of an earlier kubelet are removed.
+/// The running service proxy.
+pub(super) struct Running {
+    stop: watch::Sender<bool>,
+    /// Closed when the task has ended.
+    ended: oneshot::Receiver<()>,
+}
+
+impl Running {
+    /// Stops the service proxy. Afterwards it changes no rules, so its table can be removed.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        let _ = self.ended.await;
+    }
+}
+
+/// Whether this kubelet serves Services, given that it has a native pod network.
+pub(super) fn is_wanted(options: &Options) -> bool {
+    options.service_proxy != Some(ServiceProxyMode::None) && options.cluster.is_some()
+}
+
+/// The zone of the node by its labels on the command line; empty if it has none.
+pub(super) fn initial_zone(options: &Options) -> String {
+    let zone = options.node_labels.iter().find(|(name, _)| name == ZONE_LABEL);
+    zone.map(|(_, zone)| zone.clone()).unwrap_or_default()
+}
+
+/// Starts the service proxy, if the node belongs to a cluster and has the native pod network. Returns `None` if it does
+/// not run. Without a service proxy, the rules of an earlier kubelet are removed.
 ///
 /// # Errors
 /// If the service proxy is requested, but there is no native pod network.
@@ -23,32 +49,37 @@ pub(super) async fn start(
     options: &Options,
     native: Option<Arc<Native>>,
     services: watch::Receiver<Arc<ServiceSnapshot>>,
+    zone: watch::Receiver<String>,
     outbox: &Arc<Outbox>,
     tasks: &mut Tasks,
-) -> anyhow::Result<bool> {
-    let mode = options.service_proxy;
+) -> anyhow::Result<Option<Running>> {
     let native = match native {
         Some(native) => native,
-        None if mode == Some(ServiceProxyMode::Nftables) => anyhow::bail!(
+        None if options.service_proxy == Some(ServiceProxyMode::Nftables) => anyhow::bail!(
             "--service-proxy nftables needs the native pod network; give --pod-network native, or --service-proxy none"
         ),
         // The rules of an earlier kubelet went with its pod network.
-        None => return Ok(false),
+        None => return Ok(None),
     };
-    if mode == Some(ServiceProxyMode::None) || options.cluster.is_none() {
+    if !is_wanted(options) {
         if let Err(error) = service_proxy::remove(&options.node_name).await {
             tracing::warn!(%error, "cannot remove the packet rules of Services that an earlier kubelet left");
         }
-        return Ok(false);
+        return Ok(None);
     }
-    let zone = options.node_labels.iter().find(|(name, _)| name == ZONE_LABEL);
+    let (stop, stopped) = watch::channel(false);
+    let (end, ended) = oneshot::channel();
     let proxy = ServiceProxy {
         node: options.node_name.clone(),
-        zone: zone.map(|(_, zone)| zone.clone()).unwrap_or_default(),
+        zone,
         native,
         services,
         outbox: outbox.clone(),
+        stopped,
     };
-    tasks.spawn("service proxy", proxy.run());
-    Ok(true)
+    tasks.spawn("service proxy", async move {
+        proxy.run().await;
+        drop(end);
+    });
+    Ok(Some(Running { stop, ended }))
 }
