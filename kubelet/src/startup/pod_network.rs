@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::service_proxy;
 use crate::cluster::services::ServiceSnapshot;
 use crate::dns;
 use crate::identity;
@@ -151,6 +152,7 @@ pub(super) async fn connect(
             Box::new(move || cluster.as_ref().map(identity::servers).unwrap_or_default())
         },
         is_of_cluster: options.cluster.is_some(),
+        serves_services: service_proxy::is_wanted(options),
     };
     let opened = match obstacle(&options.docker_endpoint).await {
         Some(why) => Err(io::Error::other(why)),

@@ -67,6 +67,8 @@ pub struct Settings {
     pub servers: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
     /// Whether the node belongs to a cluster, which assigns its pod CIDRs.
     pub is_of_cluster: bool,
+    /// Whether the kubelet serves Services.
+    pub serves_services: bool,
 }
 
 /// The pod network of one node.
@@ -84,6 +86,7 @@ pub struct Native {
     host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
     servers: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
     readiness: AddressReadiness,
+    serves_services: bool,
     state: Mutex<State>,
     /// Notified when the last sandbox has released its addresses.
     emptied: Notify,
@@ -163,7 +166,15 @@ impl Native {
         let mut netlink = Netlink::open()?;
         let name = Bridge::name_of(&settings.node);
         let _name = claim_bridge_name(&name, &settings.node)?;
-        let Settings { node, directory, ranges: requested, host_dns, servers, is_of_cluster } = settings;
+        let Settings {
+            node,
+            directory,
+            ranges: requested,
+            host_dns,
+            servers,
+            is_of_cluster,
+            serves_services,
+        } = settings;
         let (records, found) = Records::open(&directory)?;
         if let Err(error) = cleanup::remove_stale(&directory, &node, true) {
             tracing::warn!(%error, "cannot read or write the list of earlier pod networks");
@@ -208,6 +219,7 @@ impl Native {
             host_dns,
             servers,
             readiness: AddressReadiness::new(is_of_cluster),
+            serves_services,
             state,
             emptied: Notify::new(),
             work,

@@ -111,21 +111,20 @@ pub fn add_mark(bit: u32) -> Vec<Expression> {
     ]
 }
 
-/// Matches connections with DNAT by the extension `conntrack` of iptables, as `--ctstate DNAT`.
-pub fn iptables_dnat() -> Expression {
-    const REVISION: u32 = 3;
-    /// Length of `struct xt_conntrack_mtinfo3` (linux/netfilter/xt_conntrack.h), aligned to eight bytes.
-    const LENGTH: usize = 168;
-    /// Offsets of `match_flags` and `state_mask` in it.
-    const MATCH_FLAGS: usize = 146;
-    const STATE_MASK: usize = 150;
-    /// The flag `XT_CONNTRACK_STATE` and the state `XT_CONNTRACK_STATE_DNAT`.
-    const STATE: u16 = 1;
-    const DNAT: u16 = 1 << 7;
+/// Matches packets whose mark has a bit.
+pub fn has_mark(bit: u32) -> Vec<Expression> {
+    vec![meta(META_MARK, FIRST), mask(&bit.to_ne_bytes()), compare(true, &bit.to_ne_bytes())]
+}
+
+/// Matches packets whose mark has a bit by the extension `mark` of iptables, as `--mark BIT/BIT`.
+pub fn iptables_mark(bit: u32) -> Expression {
+    const REVISION: u32 = 1;
+    /// Length of `struct xt_mark_mtinfo1` (linux/netfilter/xt_mark.h), aligned to eight bytes: mark, mask, inversion.
+    const LENGTH: usize = 16;
     let mut info = [0; LENGTH];
-    info[MATCH_FLAGS..MATCH_FLAGS + 2].copy_from_slice(&STATE.to_ne_bytes());
-    info[STATE_MASK..STATE_MASK + 2].copy_from_slice(&DNAT.to_ne_bytes());
-    let data = Attributes::new().text(1, "conntrack").number(2, REVISION).bytes(3, &info);
+    info[..4].copy_from_slice(&bit.to_ne_bytes());
+    info[4..8].copy_from_slice(&bit.to_ne_bytes());
+    let data = Attributes::new().text(1, "mark").number(2, REVISION).bytes(3, &info);
     Expression::new("match", &data)
 }
 

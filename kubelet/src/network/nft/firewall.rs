@@ -1,12 +1,13 @@
 //! Cooperation with other firewalls. If their default policy drops forwarded packets, packets of pods are accepted.
 //! Their other rules stay in effect. Pure.
 //!
-//! A chain with the policy "drop" gets three rules at its end. They change the default for the bridge, and for
-//! connections that DNAT leads elsewhere, such as those to a Service with endpoints on other nodes. They change none of
-//! the administrator's rules. Their comments identify them.
+//! A chain with the policy "drop" gets two rules at its end, which change the default for the bridge. While the kubelet
+//! serves Services, a third one accepts connections to Services, which may lead from other machines to endpoints on
+//! other nodes. They change none of the administrator's rules. Their comments identify them.
 
 use super::Node;
-use super::expression::{Expression, accept, count, iif_is, iptables_dnat, is_dnat, oif_is};
+use super::expression::{Expression, accept, count, has_mark, iif_is, iptables_mark, oif_is};
+use super::services::SERVICE_MARK;
 use super::table::{INET, kind, new_rule};
 use super::wire::{Attributes, Message};
 
@@ -47,8 +48,8 @@ impl Forward {
     }
 
     fn add_own_rules(&self, node: &Node) -> Vec<Message> {
-        let rules = [iif_is(&node.bridge), oif_is(&node.bridge), self.redirected()];
-        let rules = rules.into_iter().zip(comments(&node.name));
+        let rules = [iif_is(&node.bridge), oif_is(&node.bridge), self.to_services()];
+        let rules = rules.into_iter().zip(wanted(node));
         let rules = rules.map(|(which, comment)| {
             // iptables counts each rule.
             let rule: Vec<Expression> = which.into_iter().chain([count(), accept()]).collect();
@@ -57,10 +58,10 @@ impl Forward {
         rules.collect()
     }
 
-    /// Matches connections with DNAT. In a chain of iptables, only expressions that `iptables` can print may be used.
-    fn redirected(&self) -> Vec<Expression> {
+    /// Matches connections to Services. In a chain of iptables, only expressions that `iptables` can print may be used.
+    fn to_services(&self) -> Vec<Expression> {
         let is_of_iptables = self.family != INET && self.table == "filter" && self.chain == "FORWARD";
-        if is_of_iptables { vec![iptables_dnat()] } else { is_dnat() }
+        if is_of_iptables { vec![iptables_mark(SERVICE_MARK)] } else { has_mark(SERVICE_MARK) }
     }
 
     fn name(&self) -> String {
@@ -73,9 +74,15 @@ impl Forward {
     }
 }
 
-/// The comments of the rules, in order.
+/// The comments of all rules, in order.
 pub fn comments(name: &str) -> [String; 3] {
-    [format!("{name}: from pods"), format!("{name}: to pods"), format!("{name}: redirected")]
+    [format!("{name}: from pods"), format!("{name}: to pods"), format!("{name}: to Services")]
+}
+
+/// The comments of the rules of a node. The last one exists only while the kubelet serves Services.
+fn wanted(node: &Node) -> Vec<String> {
+    let count = if node.serves_services { 3 } else { 2 };
+    comments(&node.name).into_iter().take(count).collect()
 }
 
 /// The changes of other tables' chains.
@@ -91,7 +98,7 @@ pub struct Firewalls {
 
 /// Plans the changes. Chains that drop packets get all rules, others get none.
 pub fn plan(node: &Node, chains: &[Forward]) -> Firewalls {
-    let wanted = comments(&node.name);
+    let wanted = wanted(node);
     let mut firewalls = Firewalls::default();
     for chain in chains {
         let is_open = chain.ours.iter().map(|rule| &rule.comment).eq(&wanted);
@@ -120,9 +127,14 @@ mod tests {
         Forward { family: 2, table, chain, drops, is_owned: false, ours: ours.collect() }
     }
 
+    fn node(serves_services: bool) -> Node {
+        let (name, bridge) = ("node".to_owned(), "br0".to_owned());
+        Node { name, bridge, cidrs: vec![], cluster: vec![], serves_services }
+    }
+
     /// Checks how many rules the plan deletes and creates.
     fn check(chain: Forward, deleted: usize, made: usize) {
-        let node = Node { name: "node".to_owned(), bridge: "br0".to_owned(), cidrs: vec![], cluster: vec![] };
+        let node = node(true);
         let planned = plan(&node, std::slice::from_ref(&chain));
         let of = |kind: u16| planned.messages.iter().filter(|message| message.kind & 0xff == kind).count();
         assert_eq!((of(8), of(6)), (deleted, made), "{chain:?}");
@@ -131,21 +143,29 @@ mod tests {
 
     #[test]
     fn dropping_chain_gets_each_accept_rule_once() {
-        let [from, to, dnat] = comments("node");
-        let [from, to, dnat] = [from.as_str(), to.as_str(), dnat.as_str()];
+        let [from, to, services] = comments("node");
+        let [from, to, services] = [from.as_str(), to.as_str(), services.as_str()];
         check(chain(true, &[]), 0, 3);
-        check(chain(true, &[from, to, dnat]), 0, 0);
+        check(chain(true, &[from, to, services]), 0, 0);
         check(chain(true, &[from, to]), 2, 3);
-        check(chain(true, &[to, from, dnat]), 3, 3);
-        check(chain(true, &[from, to, dnat, from, to, dnat]), 6, 3);
-        check(chain(false, &[from, to, dnat]), 3, 0);
+        check(chain(true, &[to, from, services]), 3, 3);
+        check(chain(true, &[from, to, services, from, to, services]), 6, 3);
+        check(chain(false, &[from, to, services]), 3, 0);
         check(chain(false, &[]), 0, 0);
     }
 
     #[test]
+    fn only_a_node_that_serves_services_accepts_connections_to_them() {
+        let [from, to, services] = comments("node");
+        let changed = |there: &[&str]| plan(&node(false), &[chain(true, there)]).messages.len();
+        assert_eq!(changed(&[]), 2, "two new rules");
+        assert_eq!(changed(&[&from, &to]), 0);
+        assert_eq!(changed(&[&from, &to, &services]), 5, "three deleted and two new rules");
+    }
+
+    #[test]
     fn owned_foreign_chain_is_reported_and_not_changed() {
-        let node = Node { name: "node".to_owned(), bridge: "br0".to_owned(), cidrs: vec![], cluster: vec![] };
-        let planned = plan(&node, &[Forward { is_owned: true, ..chain(true, &[]) }]);
+        let planned = plan(&node(true), &[Forward { is_owned: true, ..chain(true, &[]) }]);
         assert_eq!((planned.messages.len(), planned.closed), (0, vec!["ip filter FORWARD".to_owned()]));
     }
 }

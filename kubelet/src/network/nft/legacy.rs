@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 use super::Error;
 use super::firewall::comments;
+use super::services::SERVICE_MARK;
 
 /// The firewall of one address family.
 struct Tables {
@@ -21,12 +22,12 @@ const FAMILIES: [Tables; 2] = [
     Tables { names: "/proc/thread-self/net/ip6_tables_names", programs: ["ip6tables-legacy", "ip6tables"] },
 ];
 
-/// Accepts packets of the bridge if the policy of FORWARD is to drop. Returns the chains that were changed. Does
-/// nothing if the firewall is not in use.
+/// Accepts packets of the bridge if the policy of FORWARD is to drop, and connections to Services if the kubelet serves
+/// them. Returns the chains that were changed. Does nothing if the firewall is not in use.
 ///
 /// # Errors
 /// If the firewall is in use and cannot be read or changed.
-pub fn open(bridge: &str) -> Result<Vec<String>, Error> {
+pub fn open(bridge: &str, serves_services: bool) -> Result<Vec<String>, Error> {
     let mut opened = Vec::new();
     for tables in FAMILIES.iter().filter(|tables| tables.are_used()) {
         let program = tables.program()?;
@@ -34,10 +35,15 @@ pub fn open(bridge: &str) -> Result<Vec<String>, Error> {
             continue;
         }
         let mut is_open = true;
-        for rule in rules(bridge) {
-            if !has(program, &rule)? {
-                change(program, "-A", &rule)?;
-                is_open = false;
+        let [from, to, to_services] = rules(bridge);
+        for (rule, is_wanted) in [(from, true), (to, true), (to_services, serves_services)] {
+            match (has(program, &rule)?, is_wanted) {
+                (false, true) => {
+                    change(program, "-A", &rule)?;
+                    is_open = false;
+                }
+                (true, false) => change(program, "-D", &rule)?,
+                (true, true) | (false, false) => {}
             }
         }
         opened.extend((!is_open).then(|| format!("FORWARD of {program}")));
@@ -88,11 +94,12 @@ fn drops(listed: &[u8]) -> bool {
 
 /// The arguments of the rules.
 fn rules(bridge: &str) -> [Vec<String>; 3] {
-    let [from, to, redirected] = comments(bridge);
+    let [from, to, to_services] = comments(bridge);
+    let mark = format!("{SERVICE_MARK:#x}/{SERVICE_MARK:#x}");
     let matches = [
         (vec!["-i", bridge], from),
         (vec!["-o", bridge], to),
-        (vec!["-m", "conntrack", "--ctstate", "DNAT"], redirected),
+        (vec!["-m", "mark", "--mark", &mark], to_services),
     ];
     matches.map(|(which, comment)| {
         let rest = ["-m", "comment", "--comment", &comment, "-j", "ACCEPT"];

@@ -1,6 +1,6 @@
 //! Packet rules for pods in nftables: host-port DNAT, masquerading, and exceptions in other firewalls.
 //!
-//! The kubelet has one table of its own, and three rules in each chain of another table that drops forwarded packets
+//! The kubelet has one table of its own, and up to three rules in each chain of another table that drops forwarded packets
 //! by default. It sets all of them by netlink. Changes are computed from the current rules ([`host_ports::plan`],
 //! [`firewall::plan`], [`table::Table`]) and sent in one atomic batch. The kernel rejects the batch if another
 //! program changed rules meanwhile.
@@ -148,6 +148,8 @@ pub struct Node {
     pub cidrs: Vec<IpNet>,
     /// The pod CIDRs of the other nodes, towards which pods are not masqueraded.
     pub cluster: Vec<IpNet>,
+    /// Whether the kubelet serves Services, so that other firewalls must accept connections to them.
+    pub serves_services: bool,
 }
 
 /// What [`Rules::ensure`] changed.

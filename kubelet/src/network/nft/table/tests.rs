@@ -8,7 +8,7 @@ use crate::network::nft::Protocol;
 
 fn node(cidrs: &[&str]) -> Node {
     let cidrs = cidrs.iter().map(|text| text.parse().unwrap()).collect();
-    Node { name: "node".to_owned(), bridge: "br0".to_owned(), cidrs, cluster: vec![] }
+    Node { name: "node".to_owned(), bridge: "br0".to_owned(), cidrs, cluster: vec![], serves_services: false }
 }
 
 #[test]

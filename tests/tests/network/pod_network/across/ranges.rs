@@ -49,6 +49,7 @@ async fn try_open(node: &str, root: &Path, given: &[&str]) -> std::io::Result<Ar
         host_dns: Box::new(Dns::default),
         servers: Box::new(|| vec![address(SERVER)]),
         is_of_cluster: true,
+        serves_services: false,
     };
     Ok(native::open(settings).await?.0)
 }

@@ -47,7 +47,7 @@ async fn iptables_firewall_accepts_pod_traffic_and_stays_printable() {
         format!("-A FORWARD -i {BRIDGE} -m comment --comment \"{BRIDGE}: from pods\" -j ACCEPT"),
         format!("-A FORWARD -o {BRIDGE} -m comment --comment \"{BRIDGE}: to pods\" -j ACCEPT"),
         format!(
-            "-A FORWARD -m conntrack --ctstate DNAT -m comment --comment \"{BRIDGE}: redirected\" -j ACCEPT"
+            "-A FORWARD -m mark --mark 0x1000/0x1000 -m comment --comment \"{BRIDGE}: to Services\" -j ACCEPT"
         ),
     ];
     assert_eq!(lines, expected);
@@ -108,14 +108,14 @@ async fn legacy_iptables_firewall_accepts_pod_traffic() {
         assert_closed(&stage);
     }
     ensure(&node(), &ports());
-    let opened = legacy::open(BRIDGE).unwrap();
-    assert!(legacy::open(BRIDGE).unwrap().is_empty());
+    let opened = legacy::open(BRIDGE, true).unwrap();
+    assert!(legacy::open(BRIDGE, true).unwrap().is_empty());
     assert_open(&stage);
     if fs::exists("/proc/net/ip_tables_names").unwrap() {
         assert_eq!(opened, ["FORWARD of iptables-legacy", "FORWARD of ip6tables-legacy"]);
         // Another program deletes one of the rules.
         run("iptables-legacy -D FORWARD 1");
-        assert_eq!(legacy::open(BRIDGE).unwrap(), ["FORWARD of iptables-legacy"]);
+        assert_eq!(legacy::open(BRIDGE, true).unwrap(), ["FORWARD of iptables-legacy"]);
         assert_open(&stage);
         assert_eq!(run("iptables-legacy -S FORWARD").matches(BRIDGE).count(), 5, "three rules with comments");
         legacy::close(BRIDGE).unwrap();
