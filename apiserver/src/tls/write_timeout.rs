@@ -15,8 +15,8 @@ use super::client_trust::Revocation;
 
 /// How long a write may make no progress. It is long enough for a laptop that is suspended briefly.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Bytes that a connection writes before other tasks get their turn. To encrypt them takes some 20 us, so a request waits a
-/// few milliseconds behind a thousand watches that have a large event to send.
+/// Bytes that a connection writes before other tasks get their turn. To encrypt them takes some 20 us, so a request waits
+/// a few milliseconds behind a thousand watches that have a large event to send.
 const TURN_BYTES: usize = 32 * 1024;
 /// The error for a client that is no longer trusted.
 const UNTRUSTED: &str = "the client certificate is no longer trusted";

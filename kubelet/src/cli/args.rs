@@ -114,7 +114,7 @@ pub struct RunFlags {
     /// Pod CIDR of this node in a native network, at most one per IP family [default: a free /24 of 10.244.0.0/16]
     #[arg(long, value_name = "CIDR[,CIDR]", help_heading = "Pods")]
     pub pod_cidr: Option<String>,
-    /// Who makes Services work: the kubelet (nftables) or another program (none) [default: nftables in a cluster with
+    /// Implementation of Services: the kubelet (nftables) or another program (none) [default: nftables in a cluster with
     /// the native pod network]
     #[arg(long, value_name = "nftables|none", help_heading = "Pods")]
     pub service_proxy: Option<String>,

@@ -59,8 +59,8 @@ impl ServicesFile {
             let path = self.0.clone();
             if let Err(error) = disk::run(move || save(&path, &snapshot)).await {
                 let path = self.0.display();
-                tracing::warn!(%path, %error, "cannot store the Services; after a restart they are unknown until the API \
-                     server answers");
+                tracing::warn!(%path, %error, "cannot store the Services; after a restart they are unknown until the \
+                     API server answers");
             }
         }
     }

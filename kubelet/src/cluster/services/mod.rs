@@ -120,7 +120,7 @@ async fn follow<T: DeserializeOwned + Versioned + Send + Sync>(
         let on_error = |error: &ApiError| {
             if !is_certificate_error(error) {
                 let text = format!(
-                    "cannot watch {name} of the cluster: {error}; Services work on with the last known endpoints"
+                    "cannot watch {name} of the cluster: {error}; Services keep using the last known endpoints"
                 );
                 reporter.warn("ServiceWatchFailed", text, Timestamp::now());
             }
@@ -129,9 +129,10 @@ async fn follow<T: DeserializeOwned + Versioned + Send + Sync>(
             return;
         };
         let text = format!(
-            "the API server does not let this node list {name} ({error}), so Services do not work here. Allow it: \
-             kubectl create clusterrolebinding nodes-are-proxiers --clusterrole=system:node-proxier \
-             --group=system:nodes"
+            "the API server does not let this node list {name} ({error}), so neither Services nor their names (DNS) work \
+             here. If another program serves Services on this node, such as kube-proxy, give --service-proxy none and \
+             --cluster-dns. Otherwise allow it: kubectl create clusterrolebinding nodes-are-proxiers \
+             --clusterrole=system:node-proxier --group=system:nodes"
         );
         reporter.warn("ServicesNotListed", text, Timestamp::now());
         tokio::time::sleep(LIST_RETRY).await;
