@@ -55,5 +55,7 @@ mod services {
     //! The service proxy: its packet rules between network namespaces, and with real nodes of one master.
 
     mod cluster;
+    mod firewalls;
+    mod removed;
     mod rules;
 }

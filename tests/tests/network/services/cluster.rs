@@ -162,4 +162,12 @@ async fn services_work_from_pods_nodes_and_outside() {
     let a = &cluster.machines[0];
     a.run(&format!("nft delete {table}"));
     answered_by(Client::Pod(a, WEB), &shop, &[one]).await;
+    // A node without pods leaves no rules when it stops.
+    let b = &mut cluster.machines[1];
+    assert!(b.run("nft list tables").contains("coracle-services"));
+    b.node.remove("web.yaml");
+    b.node.wait_gone(WEB).await;
+    b.node.stop().await;
+    let tables = b.run("nft list tables");
+    assert!(!tables.contains("coracle"), "{tables}");
 }
