@@ -41,6 +41,11 @@ pub fn iif_begins_with(prefix: &str) -> Vec<Expression> {
     vec![meta(META_IIFNAME, FIRST), compare(true, prefix.as_bytes())]
 }
 
+/// Matches output interfaces whose name begins with this text.
+pub fn oif_begins_with(prefix: &str) -> Vec<Expression> {
+    vec![meta(META_OIFNAME, FIRST), compare(true, prefix.as_bytes())]
+}
+
 /// Matches the output interface.
 pub fn oif_is(interface: &str) -> Vec<Expression> {
     vec![meta(META_OIFNAME, FIRST), compare(true, &name(interface))]

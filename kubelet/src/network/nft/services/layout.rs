@@ -385,6 +385,9 @@ fn masquerade(node: &ServiceNode, rule: &mut impl FnMut(&'static str, &str, &[Ve
     rule(OUT, "within this node", &[on::oif_is("lo"), vec![on::accept()]]);
     // Kernels before 5.7 do not know the input interface here. There this rule has no effect.
     rule(OUT, "from pods of another kubelet", &[from_other_bridge(node), vec![on::accept()]]);
+    // Frames between two pods on its bridge have no input interface here.
+    let to_other_bridge = [on::oif_begins_with(BRIDGE_PREFIX), on::oif_is_not(&node.bridge)].concat();
+    rule(OUT, "to pods of another kubelet", &[to_other_bridge, vec![on::accept()]]);
     for family in Family::BOTH {
         let set = Set { kind: SetKind::Hairpin, family };
         let itself = vec![on::source(family, FIRST), on::destination(family, FIRST + on::words(family))];
