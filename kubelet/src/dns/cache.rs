@@ -49,6 +49,7 @@ pub(super) struct Cache {
     order: BTreeMap<u64, Arc<Key>>,
     next: u64,
     bytes: usize,
+    generation: u64,
 }
 
 impl Cache {
@@ -65,9 +66,22 @@ impl Cache {
         Some(response)
     }
 
-    /// Stores a response, if it may be cached.
-    pub fn put(&mut self, key: Key, response: &Response, now: Instant) {
-        let limit = if is_negative(response) { MAX_NEGATIVE_LIFETIME } else { MAX_LIFETIME };
+    /// The number of times that the cache was cleared.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Removes all responses, because they may be wrong now.
+    pub fn clear(&mut self) {
+        *self = Self { generation: self.generation + 1, ..Self::default() };
+    }
+
+    /// Stores a response, if it may be cached, and if the cache was not cleared since `generation`.
+    pub fn put(&mut self, key: Key, response: &Response, generation: u64, now: Instant) {
+        if generation != self.generation {
+            return;
+        }
+        let limit = if response.is_negative() { MAX_NEGATIVE_LIFETIME } else { MAX_LIFETIME };
         let lifetime = response.lifetime().map(|seconds| Duration::from_secs(seconds.into()).min(limit));
         let Some(lifetime) = lifetime.filter(|lifetime| !lifetime.is_zero()) else { return };
         if response.bytes().len() > MAX_MESSAGE {
@@ -95,11 +109,6 @@ impl Cache {
     }
 }
 
-/// Whether the response says that there is no record.
-fn is_negative(response: &Response) -> bool {
-    response.code() != 0 || response.bytes()[6..8] == [0, 0]
-}
-
 fn size(response: &Response) -> usize {
     response.bytes().len() + ENTRY_BYTES
 }
@@ -123,7 +132,7 @@ mod tests {
     #[test]
     fn a_response_expires_with_its_time_to_live() {
         let (mut cache, now) = (Cache::default(), Instant::now());
-        cache.put(key("a.example."), &response("a.example.", 1, 60), now);
+        cache.put(key("a.example."), &response("a.example.", 1, 60), 0, now);
         let later = now + Duration::from_secs(59);
         assert_eq!(ttl_of(&cache.get(&key("A.Example."), later).unwrap()), 1, "names ignore case");
         assert_eq!(cache.get(&key("a.example."), now + Duration::from_secs(60)), None);
@@ -133,7 +142,7 @@ mod tests {
     #[test]
     fn clients_with_and_without_dnssec_get_different_responses() {
         let (mut cache, now) = (Cache::default(), Instant::now());
-        cache.put(key("a.example."), &response("a.example.", 1, 60), now);
+        cache.put(key("a.example."), &response("a.example.", 1, 60), 0, now);
         assert_eq!(cache.get(&Key { dnssec_ok: true, ..key("a.example.") }, now), None);
     }
 
@@ -142,8 +151,8 @@ mod tests {
         let (mut cache, now) = (Cache::default(), Instant::now());
         for number in 0..20_000 {
             let name = format!("n{number}.example.");
-            cache.put(key(&name), &response(&name, 1, 60), now);
-            cache.put(key(&name), &response(&name, 2, 60), now);
+            cache.put(key(&name), &response(&name, 1, 60), 0, now);
+            cache.put(key(&name), &response(&name, 2, 60), 0, now);
         }
         assert!(cache.bytes <= MAX_BYTES && cache.bytes > MAX_BYTES / 2);
         assert_eq!(cache.entries.len(), cache.order.len());
@@ -154,8 +163,20 @@ mod tests {
     #[test]
     fn a_response_without_a_lifetime_is_not_cached() {
         let (mut cache, now) = (Cache::default(), Instant::now());
-        cache.put(key("a.example."), &response("a.example.", 1, 0), now);
-        cache.put(key("a.example."), &response("a.example.", 0, 60), now);
+        cache.put(key("a.example."), &response("a.example.", 1, 0), 0, now);
+        cache.put(key("a.example."), &response("a.example.", 0, 60), 0, now);
         assert_eq!(cache.get(&key("a.example."), now), None);
+    }
+
+    #[test]
+    fn a_response_to_a_question_from_before_the_cache_was_cleared_is_not_stored() {
+        let (mut cache, now) = (Cache::default(), Instant::now());
+        let generation = cache.generation();
+        cache.put(key("a.example."), &response("a.example.", 1, 60), generation, now);
+        cache.clear();
+        cache.put(key("b.example."), &response("b.example.", 1, 60), generation, now);
+        assert_eq!((cache.entries.len(), cache.order.len(), cache.bytes), (0, 0, 0));
+        cache.put(key("b.example."), &response("b.example.", 1, 60), cache.generation(), now);
+        assert!(cache.get(&key("b.example."), now).is_some());
     }
 }

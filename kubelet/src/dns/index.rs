@@ -9,19 +9,19 @@ use std::sync::Arc;
 
 use crate::cluster::services::{EndpointSlice, Protocol, Service, ServiceName, ServiceSnapshot, ServiceType};
 
-/// A named port. Ports without a name have no SRV record.
+/// A port. One without a name has SRV records at the name of the Service only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct NamedPort {
-    /// The name, in lower case.
+pub(super) struct Port {
+    /// The name, in lower case; empty if it has none.
     pub name: Box<str>,
     pub protocol: Protocol,
     pub number: u16,
 }
 
-impl NamedPort {
+impl Port {
     fn new(name: &str, protocol: Protocol, number: u16) -> Option<Self> {
         let name = name.to_ascii_lowercase().into_boxed_str();
-        (!name.is_empty() && number != 0).then_some(Self { name, protocol, number })
+        (number != 0).then_some(Self { name, protocol, number })
     }
 }
 
@@ -39,9 +39,9 @@ pub(super) enum Entry {
     /// A Service with cluster IPs, or one that has none yet.
     ClusterIp {
         addresses: Vec<IpAddr>,
-        ports: Vec<NamedPort>,
+        ports: Vec<Port>,
         /// Ready endpoints with a hostname of their own. The specification does not demand them, but CoreDNS answers for
-        /// them too.
+        /// them too. Those without one are found by [`Index::has_unnamed_endpoint`], which saves memory.
         hosts: HashMap<Arc<str>, Vec<IpAddr>>,
     },
     /// A Service without cluster IP.
@@ -51,7 +51,7 @@ pub(super) enum Entry {
         /// The addresses of ready endpoints by hostname. The hostname of an endpoint without one follows from its address.
         hosts: HashMap<Arc<str>, Vec<IpAddr>>,
         /// For each port, the hostnames of the endpoints that have it.
-        ports: HashMap<NamedPort, Vec<Arc<str>>>,
+        ports: HashMap<Port, Vec<Arc<str>>>,
     },
     /// An alias for this name.
     ExternalName(Box<str>),
@@ -66,7 +66,7 @@ impl Entry {
             return Self::headless(slices);
         }
         let ports = service.ports.iter();
-        let ports = ports.filter_map(|port| NamedPort::new(&port.name, port.protocol, port.port)).collect();
+        let ports = ports.filter_map(|port| Port::new(&port.name, port.protocol, port.port)).collect();
         let mut hosts = HashMap::<_, Vec<_>>::new();
         for (host, address) in slices.iter().flat_map(|slice| ready(slice)) {
             if let Some(host) = host {
@@ -78,12 +78,12 @@ impl Entry {
 
     fn headless(slices: &[Arc<EndpointSlice>]) -> Self {
         let mut hosts = HashMap::<Arc<str>, Vec<IpAddr>>::new();
-        let mut ports = HashMap::<NamedPort, Vec<Arc<str>>>::new();
+        let mut ports = HashMap::<Port, Vec<Arc<str>>>::new();
         let mut addresses = Vec::new();
         for slice in slices {
             let of_slice = slice.ports.iter();
-            let of_slice: Vec<NamedPort> =
-                of_slice.filter_map(|port| NamedPort::new(&port.name, port.protocol, port.port)).collect();
+            let of_slice: Vec<Port> =
+                of_slice.filter_map(|port| Port::new(&port.name, port.protocol, port.port)).collect();
             for (host, address) in ready(slice) {
                 let host = host.unwrap_or_else(|| generated_hostname(address));
                 for port in &of_slice {
@@ -133,7 +133,7 @@ fn ready(slice: &EndpointSlice) -> impl Iterator<Item = (Option<Arc<str>>, IpAdd
 }
 
 /// The hostname of an endpoint without one: its address with dashes, as CoreDNS builds it.
-fn generated_hostname(address: IpAddr) -> Arc<str> {
+pub(super) fn generated_hostname(address: IpAddr) -> Arc<str> {
     address.to_string().replace(['.', ':'], "-").into()
 }
 
@@ -190,7 +190,7 @@ impl Index {
         }
     }
 
-    /// Whether the Services of the cluster are known. Until then, no name can be said not to exist.
+    /// Whether the Services of the cluster are known. Until then, names of Services are unknown, not missing.
     pub fn is_known(&self) -> bool {
         self.snapshot.is_known
     }
@@ -203,6 +203,12 @@ impl Index {
     /// The Services of a namespace; `None` if it has none.
     pub(super) fn namespace(&self, namespace: &str) -> Option<&HashMap<Box<str>, Entry>> {
         self.namespaces.get(namespace)
+    }
+
+    /// Whether a Service has a ready endpoint with this address and without a hostname.
+    pub(super) fn has_unnamed_endpoint(&self, namespace: &str, service: &str, address: IpAddr) -> bool {
+        let slices = self.snapshot.slices_of(&ServiceName::new(namespace, service));
+        slices.iter().flat_map(|slice| ready(slice)).any(|(host, ip)| host.is_none() && ip == address)
     }
 
     /// The names that an address leads to; empty if it is of no Service.

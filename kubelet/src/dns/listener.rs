@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -17,7 +18,7 @@ use super::resolver::{Resolver, Step};
 /// Maximum number of questions per client that wait for another server. A client with more gets no answer, so that it
 /// cannot use up the limit of all.
 const MAX_WAITING_PER_CLIENT: usize = 64;
-/// Maximum number of TCP connections at an address.
+/// Maximum number of TCP connections.
 const MAX_CONNECTIONS: usize = 256;
 /// Maximum number of TCP connections per client.
 const MAX_CONNECTIONS_PER_CLIENT: usize = 16;
@@ -54,57 +55,83 @@ impl Listener {
     ///
     /// # Errors
     /// If a socket fails. The caller may bind again.
-    pub async fn serve(self, resolver: Arc<Resolver>) -> io::Result<()> {
+    pub async fn serve(self, resolver: Arc<Resolver>, limits: Arc<Limits>) -> io::Result<()> {
         tokio::select! {
-            ended = serve_udp(self.udp, resolver.clone()) => ended,
-            ended = serve_tcp(self.tcp, resolver) => ended,
+            ended = serve_udp(self.udp, resolver.clone(), limits.clone()) => ended,
+            ended = serve_tcp(self.tcp, resolver, limits) => ended,
         }
+    }
+}
+
+/// The work of all listeners for clients. The limits hold for all addresses together.
+#[derive(Debug)]
+pub(super) struct Limits {
+    /// The questions that wait for another server.
+    waiting: Arc<Clients>,
+    /// The TCP connections.
+    connected: Arc<Clients>,
+    /// Room for TCP connections.
+    connections: Arc<Semaphore>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let (waiting, connected) = (Arc::default(), Arc::default());
+        Self { waiting, connected, connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)) }
     }
 }
 
 /// The number of tasks per client.
-#[derive(Default)]
-struct Clients {
-    tasks: JoinSet<IpAddr>,
-    counts: HashMap<IpAddr, usize>,
-}
+#[derive(Debug, Default)]
+struct Clients(Mutex<HashMap<IpAddr, usize>>);
 
 impl Clients {
-    /// Starts a task, unless the client has `limit` of them. The task returns the address of the client.
-    fn spawn(&mut self, client: IpAddr, limit: usize, task: impl Future<Output = IpAddr> + Send + 'static) {
-        let count = self.counts.entry(client).or_default();
-        if *count < limit {
-            *count += 1;
-            self.tasks.spawn(task);
+    /// Counts a task of a client until the result is dropped. `None` if the client has `limit` of them.
+    fn enter(self: &Arc<Self>, client: IpAddr, limit: usize) -> Option<Counted> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(client).or_default();
+        if *count == limit {
+            return None;
         }
+        *count += 1;
+        Some(Counted { clients: self.clone(), client })
     }
+}
 
-    /// Waits until a task ends. Waits forever if there is none. Cancel safe.
-    async fn ended(&mut self) {
-        match self.tasks.join_next().await {
-            Some(Ok(client)) => {
-                if let Some(count) = self.counts.get_mut(&client) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.counts.remove(&client);
-                    }
-                }
+/// One task of a client.
+struct Counted {
+    clients: Arc<Clients>,
+    client: IpAddr,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut counts = self.clients.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.client);
             }
-            Some(Err(error)) => {
-                tracing::error!(%error, "a DNS query failed; this is a bug, please report it")
-            }
-            None => std::future::pending().await,
         }
     }
 }
 
-async fn serve_udp(socket: Arc<UdpSocket>, resolver: Arc<Resolver>) -> io::Result<()> {
-    let mut clients = Clients::default();
+/// Waits until a task ends. Waits forever if there is none. Cancel safe.
+async fn ended(tasks: &mut JoinSet<()>) {
+    match tasks.join_next().await {
+        Some(Ok(())) => {}
+        Some(Err(error)) => tracing::error!(%error, "a DNS query failed; this is a bug, please report it"),
+        None => std::future::pending().await,
+    }
+}
+
+async fn serve_udp(socket: Arc<UdpSocket>, resolver: Arc<Resolver>, limits: Arc<Limits>) -> io::Result<()> {
+    let mut tasks = JoinSet::new();
     let mut buffer = [0; MAX_QUERY_BYTES];
     loop {
         let received = tokio::select! {
             received = socket.recv_from(&mut buffer) => received,
-            () = clients.ended() => continue,
+            () = ended(&mut tasks) => continue,
         };
         let (length, client) = received?;
         let query = match query::read(&buffer[..length]) {
@@ -118,11 +145,13 @@ async fn serve_udp(socket: Arc<UdpSocket>, resolver: Arc<Resolver>) -> io::Resul
         match resolver.begin(&query, false) {
             Step::Done(response) => send(&socket, &response, client),
             Step::Forward(forward) => {
+                let counted = limits.waiting.enter(client.ip(), MAX_WAITING_PER_CLIENT);
+                let Some(counted) = counted else { continue };
                 let (socket, resolver) = (socket.clone(), resolver.clone());
-                clients.spawn(client.ip(), MAX_WAITING_PER_CLIENT, async move {
-                    let response = resolver.forward(&query, forward, false).await;
+                tasks.spawn(async move {
+                    let _counted = counted;
+                    let response = resolver.forward(&query, forward, client.ip(), false).await;
                     send(&socket, &response, client);
-                    client.ip()
                 });
             }
         }
@@ -136,21 +165,27 @@ fn send(socket: &UdpSocket, response: &[u8], client: SocketAddr) {
     }
 }
 
-async fn serve_tcp(listener: TcpListener, resolver: Arc<Resolver>) -> io::Result<()> {
-    let mut clients = Clients::default();
+async fn serve_tcp(listener: TcpListener, resolver: Arc<Resolver>, limits: Arc<Limits>) -> io::Result<()> {
+    let mut tasks = JoinSet::new();
     loop {
+        let accept = async {
+            let permit = limits.connections.clone().acquire_owned().await.map_err(io::Error::other)?;
+            Ok::<_, io::Error>((permit, listener.accept().await?))
+        };
         let accepted = tokio::select! {
-            accepted = listener.accept(), if clients.tasks.len() < MAX_CONNECTIONS => accepted,
-            () = clients.ended() => continue,
+            accepted = accept => accepted,
+            () = ended(&mut tasks) => continue,
         };
         match accepted {
-            Ok((stream, client)) => {
+            Ok((permit, (stream, client))) => {
+                let counted = limits.connected.enter(client.ip(), MAX_CONNECTIONS_PER_CLIENT);
+                let Some(counted) = counted else { continue };
                 let resolver = resolver.clone();
-                clients.spawn(client.ip(), MAX_CONNECTIONS_PER_CLIENT, async move {
-                    if let Err(error) = serve_connection(stream, &resolver).await {
+                tasks.spawn(async move {
+                    let _held = (permit, counted);
+                    if let Err(error) = serve_connection(stream, client.ip(), &resolver).await {
                         tracing::debug!(%client, %error, "a DNS connection failed");
                     }
-                    client.ip()
                 });
             }
             Err(error) => {
@@ -162,7 +197,7 @@ async fn serve_tcp(listener: TcpListener, resolver: Arc<Resolver>) -> io::Result
 }
 
 /// Answers the queries of one connection, one after the other, until it is idle or closed.
-async fn serve_connection(mut stream: TcpStream, resolver: &Resolver) -> io::Result<()> {
+async fn serve_connection(mut stream: TcpStream, client: IpAddr, resolver: &Resolver) -> io::Result<()> {
     loop {
         let query = match timeout(IDLE_TIMEOUT, read_message(&mut stream)).await {
             Ok(Ok(Some(query))) => query,
@@ -173,7 +208,7 @@ async fn serve_connection(mut stream: TcpStream, resolver: &Resolver) -> io::Res
         let response = match query::read(&query) {
             Received::Query(query) => match resolver.begin(&query, true) {
                 Step::Done(response) => response,
-                Step::Forward(forward) => resolver.forward(&query, forward, true).await,
+                Step::Forward(forward) => resolver.forward(&query, forward, client, true).await,
             },
             Received::Error(response) => response,
             Received::Ignored => return Ok(()),

@@ -11,11 +11,12 @@ mod query;
 mod records;
 mod resolver;
 mod upstream;
+mod upstream_servers;
 mod wire;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,12 +25,12 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use self::listener::Listener;
+use self::listener::{Limits, Listener};
 use self::records::Zone;
 use self::resolver::Resolver;
+use self::upstream_servers::UpstreamServers;
 use crate::cluster::services::ServiceSnapshot;
-use crate::disk;
-use crate::network::record_event;
+use crate::network::{NodeDns, record_event};
 use crate::report::{Outbox, Severity};
 use crate::runtime::spec::Dns;
 
@@ -37,8 +38,6 @@ use crate::runtime::spec::Dns;
 pub const DEFAULT_DOMAIN: &str = "cluster.local";
 /// The port of DNS servers.
 const PORT: u16 = 53;
-/// How often the host's resolv.conf is read. DHCP and VPN clients change it.
-const RESOLV_CONF_INTERVAL: Duration = Duration::from_secs(5);
 /// Delay before another attempt to bind an address.
 const BIND_RETRY: Duration = Duration::from_secs(1);
 /// How long an address may be missing before that is reported. The kernel checks a new IPv6 address for duplicates first.
@@ -55,7 +54,9 @@ pub struct Settings {
     /// The Services of the cluster.
     pub services: watch::Receiver<Arc<ServiceSnapshot>>,
     /// The host's current DNS configuration.
-    pub host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
+    pub host_dns: Box<dyn Fn() -> io::Result<Dns> + Send + Sync>,
+    /// Receives whether pods can use the server.
+    pub state: Arc<NodeDns>,
     /// Receives events of the node.
     pub outbox: Arc<Outbox>,
 }
@@ -65,41 +66,24 @@ pub struct Settings {
 /// # Errors
 /// If the domain is not a domain name.
 pub fn start(settings: Settings, tasks: &mut Tasks) -> Result<(), String> {
-    let Settings { node, domain, addresses, mut services, host_dns, outbox } = settings;
+    let Settings { node, domain, addresses, mut services, host_dns, state, outbox } = settings;
     let resolver = Arc::new(Resolver::new(Zone::new(&domain)?));
-    let updated = resolver.clone();
+    let (updated, state_of) = (resolver.clone(), state.clone());
     tasks.spawn("DNS index", async move {
         loop {
             let snapshot = services.borrow_and_update().clone();
+            state_of.set_knows_services(!snapshot.is_forbidden);
             updated.apply(snapshot);
             if services.changed().await.is_err() {
                 return std::future::pending().await;
             }
         }
     });
-    tasks.spawn("DNS upstreams", follow_upstreams(resolver.clone(), host_dns));
-    tasks.spawn("DNS server", follow_addresses(Server { resolver, node, outbox }, addresses));
+    let upstreams = UpstreamServers::new(resolver.clone(), node.clone(), outbox.clone());
+    tasks.spawn("DNS upstreams", upstreams.follow(host_dns));
+    let limits = Arc::default();
+    tasks.spawn("DNS server", follow_addresses(Server { resolver, limits, state, node, outbox }, addresses));
     Ok(())
-}
-
-/// Reads the name servers of the host again and again.
-async fn follow_upstreams(resolver: Arc<Resolver>, host_dns: Box<dyn Fn() -> Dns + Send + Sync>) {
-    let host_dns: Arc<dyn Fn() -> Dns + Send + Sync> = host_dns.into();
-    loop {
-        let read = host_dns.clone();
-        let servers = disk::run(move || read()).await.servers;
-        // Unlike a pod, the kubelet can reach a server on the host's loopback.
-        let servers: Vec<SocketAddr> = servers
-            .iter()
-            .filter_map(|server| server.parse::<IpAddr>().ok())
-            .map(|ip| SocketAddr::new(ip, PORT))
-            .collect();
-        let named = servers.iter().map(|server| server.ip().to_string()).collect::<Vec<_>>().join(", ");
-        if resolver.set_upstreams(servers) {
-            tracing::info!("names outside the cluster are resolved by {named}");
-        }
-        tokio::time::sleep(RESOLV_CONF_INTERVAL).await;
-    }
 }
 
 /// Listens at each address of the bridge while the bridge has it.
@@ -133,6 +117,8 @@ async fn follow_addresses(server: Server, mut addresses: watch::Receiver<Vec<IpA
 /// The server, and how it reports problems.
 struct Server {
     resolver: Arc<Resolver>,
+    limits: Arc<Limits>,
+    state: Arc<NodeDns>,
     node: String,
     outbox: Arc<Outbox>,
 }
@@ -148,8 +134,9 @@ impl Server {
                         let text = format!("the DNS server answers pods at {address}");
                         record_event(&self.outbox, &self.node, Severity::Normal, "DNSServerStarted", text);
                     }
+                    self.state.set_answers(address, true);
                     tracing::info!(%address, "the DNS server answers pods");
-                    let ended = listener.serve(self.resolver.clone()).await;
+                    let ended = listener.serve(self.resolver.clone(), self.limits.clone()).await;
                     missing_since = Instant::now();
                     ended.err()
                 }
@@ -160,9 +147,11 @@ impl Server {
                 error.kind() == io::ErrorKind::AddrInUse || missing_since.elapsed() >= BIND_GRACE;
             if is_reportable && reported != Some(error.kind()) {
                 reported = Some(error.kind());
+                self.state.set_answers(address, false);
                 let text = format!(
-                    "the DNS server cannot answer pods at {address}, port {PORT}: {error}. If another program uses the \
-                     port at all addresses, restrict it to others, or name other servers with --cluster-dns"
+                    "the DNS server cannot answer pods at {address}, port {PORT}: {error}. New pods use the name \
+                     servers of the node and cannot resolve names of the cluster. If another program uses the port at \
+                     all addresses, restrict it to others, or name other servers with --cluster-dns"
                 );
                 record_event(&self.outbox, &self.node, Severity::Warning, "DNSServerFailed", text);
             }

@@ -1,9 +1,9 @@
-//! Queries of clients: checks of their format, and responses in their terms. Pure.
+//! Queries of clients: checks of their format, and responses with the client's id, flags and size limit. Pure.
 
 use hickory_proto::op::{Message, OpCode, ResponseCode};
 use hickory_proto::rr::{DNSClass, Name, Record, RecordType};
 
-use super::wire::{Edns, HEADER, Response, question_end};
+use super::wire::{Edns, HEADER, Response, TRUNCATED, question_end};
 
 /// The largest UDP message without EDNS in bytes (RFC 1035).
 const UDP_BYTES: u16 = 512;
@@ -24,7 +24,7 @@ pub(super) enum Received {
     Query(Query),
     /// The response to a query that cannot be answered.
     Error(Vec<u8>),
-    /// No query. Responses to such messages could lead to loops.
+    /// Not a query. Responses to such messages could lead to loops.
     Ignored,
 }
 
@@ -124,7 +124,13 @@ impl Query {
         message.insert_answers(sections.answers);
         message.insert_authorities(sections.authorities);
         message.insert_additionals(sections.additionals);
-        let mut response = Response::parse(message.to_vec().ok()?)?;
+        let mut bytes = message.to_vec().ok()?;
+        if bytes[2] & TRUNCATED != 0 {
+            // The client does not have to know that additional records are missing.
+            message.additionals.clear();
+            bytes = message.to_vec().ok()?;
+        }
+        let mut response = Response::parse(bytes)?;
         response.answer(&self.bytes);
         if sections.is_authoritative {
             response.set_authoritative();
@@ -132,7 +138,7 @@ impl Query {
         Some(response)
     }
 
-    /// A response to another client, made the response to this query.
+    /// Rewrites an upstream response for this client.
     pub fn adopt(&self, mut response: Response) -> Response {
         response.answer(&self.bytes);
         response

@@ -1,11 +1,12 @@
 //! Answers questions about the cluster's zone from the index, as the Kubernetes DNS specification 1.1.0 defines. Pure.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hickory_proto::rr::rdata::{A, AAAA, CNAME, NS, PTR, SOA, SRV, TXT};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
 
-use super::index::{Entry, Index, NamedPort, ReverseName};
+use super::index::{Entry, Index, Port, ReverseName, generated_hostname};
 use crate::cluster::services::Protocol;
 
 /// The version of the specification, which the record `dns-version` contains.
@@ -36,6 +37,13 @@ pub struct Question<'a> {
     pub limit: usize,
     /// The index of the record that comes first, modulo their number.
     pub rotation: usize,
+}
+
+impl Question<'_> {
+    /// Whether records of this type belong to the answer.
+    fn wants(&self, kind: RecordType) -> bool {
+        self.kind == kind || self.kind == RecordType::ANY
+    }
 }
 
 /// The answer to a question.
@@ -86,11 +94,8 @@ impl Zone {
             return self.reverse(index, question);
         }
         let lower = question.name.to_lowercase();
-        let depth = usize::from(lower.num_labels()).saturating_sub(usize::from(self.origin.num_labels()));
-        let labels: Result<Vec<&str>, _> = lower.iter().take(depth).map(std::str::from_utf8).collect();
         // Names of objects are ASCII.
-        let Ok(mut labels) = labels else { return Answer::NoName(self.soa(index)) };
-        labels.reverse();
+        let Some(labels) = self.labels(&lower) else { return Answer::NoName(self.soa(index)) };
         match self.find(index, servers, &labels, question) {
             None => Answer::NoName(self.soa(index)),
             Some(Found::Alias(target)) => {
@@ -98,6 +103,26 @@ impl Zone {
             }
             Some(Found::Data(data, _)) if data.is_empty() => Answer::NoData(self.soa(index)),
             Some(Found::Data(data, targets)) => records(question, data, targets),
+        }
+    }
+
+    /// The labels below the zone, beginning with the one next to it. `None` if they are not UTF-8.
+    fn labels<'a>(&self, name: &'a Name) -> Option<Vec<&'a str>> {
+        // `Name::num_labels` does not count a leading `*`.
+        let depth = name.iter().count().saturating_sub(self.origin.iter().count());
+        let labels: Result<Vec<&str>, _> = name.iter().take(depth).map(std::str::from_utf8).collect();
+        labels.ok().map(|labels| labels.into_iter().rev().collect())
+    }
+
+    /// Whether the answer for a name of the zone depends on the Services. Clients with search domains also ask for names
+    /// that no Service can have, such as `www.example.com.default.svc.cluster.local`.
+    pub fn needs_services(&self, name: &Name) -> bool {
+        let name = name.to_lowercase();
+        match self.labels(&name).as_deref() {
+            Some(["svc", _] | ["svc", _, _]) => true,
+            Some(["svc", _, _, label]) => !label.starts_with('_') || protocol(label).is_some(),
+            Some(["svc", _, _, label, port]) => protocol(label).is_some() && port.starts_with('_'),
+            _ => false,
         }
     }
 
@@ -109,21 +134,21 @@ impl Zone {
         labels: &[&str],
         question: &Question<'_>,
     ) -> Option<Found> {
-        let of_addresses = |ips: &[IpAddr]| Found::Data(addresses(ips, question), Vec::new());
         match labels {
             [] => Some(self.apex(index, question.kind)),
-            ["dns-version"] if question.kind == RecordType::TXT => {
+            ["dns-version"] if question.wants(RecordType::TXT) => {
                 Some(found(RData::TXT(TXT::new(vec![SPECIFICATION.to_owned()]))))
             }
             ["dns-version" | "dns" | "svc" | "pod"] => Some(NOTHING),
-            ["dns", "ns"] => Some(of_addresses(servers)),
-            ["pod", namespace] => index.namespace(namespace).map(|_| NOTHING),
-            ["pod", _, address] => pod_address(address).map(|ip| of_addresses(&[ip])),
+            ["dns", "ns"] => Some(address_records(servers, question)),
+            // Each namespace has names below it, and the index knows only those with Services.
+            ["pod", _] => Some(NOTHING),
+            ["pod", _, address] => pod_address(address).map(|ip| address_records(&[ip], question)),
             ["svc", namespace, rest @ ..] => {
                 let services = index.namespace(namespace)?;
                 let Some((name, rest)) = rest.split_first() else { return Some(NOTHING) };
-                let of_entry = OfEntry { zone: self, namespace, name, question };
-                of_entry.find(services.get(*name)?, rest)
+                let lookup = ServiceLookup { zone: self, index, namespace, name, question };
+                lookup.find(services.get(*name)?, rest)
             }
             _ => None,
         }
@@ -131,9 +156,11 @@ impl Zone {
 
     /// The records of the zone itself.
     fn apex(&self, index: &Index, kind: RecordType) -> Found {
+        let name_server = RData::NS(NS(self.name_server.clone()));
         match kind {
             RecordType::SOA => found(self.soa(index).data),
-            RecordType::NS => found(RData::NS(NS(self.name_server.clone()))),
+            RecordType::NS => found(name_server),
+            RecordType::ANY => Found::Data(vec![self.soa(index).data, name_server], Vec::new()),
             _ => NOTHING,
         }
     }
@@ -148,7 +175,7 @@ impl Zone {
         if names.is_empty() {
             return Answer::OtherZone;
         }
-        if question.kind != RecordType::PTR {
+        if !question.wants(RecordType::PTR) {
             return Answer::NoData(Record::from_rdata(question.name.clone(), TTL, self.soa(index).data));
         }
         let name = |one: &ReverseName| {
@@ -169,25 +196,29 @@ impl Zone {
     }
 }
 
-/// A question about a Service, or about a name below one.
-struct OfEntry<'a> {
+/// A lookup of a Service, or of a name below one.
+struct ServiceLookup<'a> {
     zone: &'a Zone,
+    index: &'a Index,
     namespace: &'a str,
     name: &'a str,
     question: &'a Question<'a>,
 }
 
-impl OfEntry<'_> {
+impl ServiceLookup<'_> {
     /// Finds a name. `rest` are its labels below the Service, beginning with the one next to it.
     fn find(&self, entry: &Entry, rest: &[&str]) -> Option<Found> {
-        let of_addresses = |ips: &[IpAddr]| Some(Found::Data(addresses(ips, self.question), Vec::new()));
         match (entry, rest) {
             (Entry::ExternalName(target), []) => absolute(target).map(Found::Alias),
             (Entry::ExternalName(_), _) => None,
             // The specification wants NXDOMAIN for a headless Service without ready endpoints.
             (Entry::Headless { addresses, .. }, _) if addresses.is_empty() => None,
+            // CoreDNS gives all ports, those without a name too.
+            (_, []) if self.question.kind == RecordType::SRV => {
+                Some(self.ports(entry, |_| true).unwrap_or(NOTHING))
+            }
             (Entry::ClusterIp { addresses, .. } | Entry::Headless { addresses, .. }, []) => {
-                of_addresses(addresses)
+                Some(address_records(addresses, self.question))
             }
             (Entry::ClusterIp { ports, .. }, [label]) if label.starts_with('_') => {
                 has_protocol(ports.iter(), label)
@@ -196,45 +227,54 @@ impl OfEntry<'_> {
                 has_protocol(ports.keys(), label)
             }
             (Entry::ClusterIp { hosts, .. } | Entry::Headless { hosts, .. }, [host]) => {
-                of_addresses(hosts.get(*host)?)
+                match (hosts.get(*host), entry) {
+                    (Some(ips), _) => Some(address_records(ips, self.question)),
+                    (None, Entry::ClusterIp { .. }) => self.unnamed_endpoint(host),
+                    (None, _) => None,
+                }
             }
-            (Entry::ClusterIp { addresses, ports, .. }, [protocol, port]) => {
-                let port = ports.iter().find(|one| is_named(one, protocol, port))?;
-                if self.question.kind != RecordType::SRV {
-                    return Some(NOTHING);
-                }
-                let target = self.service()?;
-                let of_target = addresses.iter().map(|ip| (target.clone(), *ip)).collect();
-                Some(Found::Data(vec![srv(port.number, target)], of_target))
-            }
-            (Entry::Headless { hosts, ports, .. }, [protocol, port]) => {
-                let with_name = ports.iter().filter(|(one, _)| is_named(one, protocol, port));
-                let all: Vec<_> = with_name
-                    .flat_map(|(port, hosts)| hosts.iter().map(|host| (port.number, host)))
-                    .collect();
-                if all.is_empty() {
-                    return None;
-                }
-                if self.question.kind != RecordType::SRV {
-                    return Some(NOTHING);
-                }
-                let parent = self.service()?;
-                let (mut data, mut targets) = (Vec::new(), Vec::new());
-                for (number, host) in rotated(&all, self.question) {
-                    let Ok(target) = parent.prepend_label(host.as_bytes()) else { continue };
-                    let ips = hosts.get(*host).into_iter().flatten();
-                    targets.extend(ips.map(|ip| (target.clone(), *ip)));
-                    data.push(srv(*number, target));
-                }
-                Some(Found::Data(data, targets))
-            }
+            (_, [protocol, port]) => self.ports(entry, |one| is_named(one, protocol, port)),
             _ => None,
         }
     }
 
-    /// The name of the Service.
-    fn service(&self) -> Option<Name> {
-        below(&self.zone.origin, &[self.name, self.namespace, "svc"])
+    /// An endpoint of a Service with cluster IP, by its address with dashes.
+    fn unnamed_endpoint(&self, host: &str) -> Option<Found> {
+        let address = pod_address(host).filter(|address| *generated_hostname(*address) == *host)?;
+        let is_there = self.index.has_unnamed_endpoint(self.namespace, self.name, address);
+        is_there.then(|| address_records(&[address], self.question))
+    }
+
+    /// The SRV records of the matching ports. `None` if there are none.
+    fn ports(&self, entry: &Entry, matches: impl Fn(&Port) -> bool) -> Option<Found> {
+        let service = below(&self.zone.origin, &[self.name, self.namespace, "svc"])?;
+        let (mut data, mut targets) = (Vec::new(), Vec::new());
+        match entry {
+            Entry::ClusterIp { addresses, ports, .. } => {
+                let all: Vec<&Port> = ports.iter().filter(|port| matches(port)).collect();
+                data.extend(rotated(&all, self.question).map(|port| srv(port.number, service.clone())));
+                targets.extend(addresses.iter().map(|ip| (service.clone(), *ip)));
+            }
+            Entry::Headless { hosts, ports, .. } => {
+                let matching = ports.iter().filter(|(port, _)| matches(port));
+                let all: Vec<_> =
+                    matching.flat_map(|(port, hosts)| hosts.iter().map(|host| (port.number, host))).collect();
+                let mut known = HashSet::new();
+                for (number, host) in rotated(&all, self.question) {
+                    let Ok(target) = service.prepend_label(host.as_bytes()) else { continue };
+                    if known.insert(host) {
+                        let ips = hosts.get(*host).into_iter().flatten();
+                        targets.extend(ips.map(|ip| (target.clone(), *ip)));
+                    }
+                    data.push(srv(*number, target));
+                }
+            }
+            Entry::ExternalName(_) => {}
+        }
+        if data.is_empty() {
+            return None;
+        }
+        Some(if self.question.wants(RecordType::SRV) { Found::Data(data, targets) } else { NOTHING })
     }
 }
 
@@ -249,13 +289,14 @@ fn protocol(label: &str) -> Option<Protocol> {
 }
 
 /// `_tcp.<service>` exists if a named port has this protocol: names below it have records.
-fn has_protocol<'a>(mut ports: impl Iterator<Item = &'a NamedPort>, label: &str) -> Option<Found> {
+fn has_protocol<'a>(mut ports: impl Iterator<Item = &'a Port>, label: &str) -> Option<Found> {
     let wanted = protocol(label)?;
-    ports.any(|port| port.protocol == wanted).then_some(NOTHING)
+    ports.any(|port| port.protocol == wanted && !port.name.is_empty()).then_some(NOTHING)
 }
 
-fn is_named(port: &NamedPort, of_protocol: &str, label: &str) -> bool {
-    protocol(of_protocol) == Some(port.protocol) && label.strip_prefix('_') == Some(&*port.name)
+fn is_named(port: &Port, of_protocol: &str, label: &str) -> bool {
+    let is_name = label.strip_prefix('_') == Some(&*port.name) && !port.name.is_empty();
+    is_name && protocol(of_protocol) == Some(port.protocol)
 }
 
 /// The name with these labels in front of the origin. `None` if it is too long.
@@ -297,11 +338,17 @@ fn address(ip: IpAddr) -> RData {
     }
 }
 
+/// The records of these addresses that answer the question.
+fn address_records(ips: &[IpAddr], question: &Question<'_>) -> Found {
+    Found::Data(addresses(ips, question), Vec::new())
+}
+
 /// The addresses of the family in the question; none for other types.
 fn addresses(ips: &[IpAddr], question: &Question<'_>) -> Vec<RData> {
     let is_wanted = |ip: &&IpAddr| match question.kind {
         RecordType::A => ip.is_ipv4(),
         RecordType::AAAA => ip.is_ipv6(),
+        RecordType::ANY => true,
         _ => false,
     };
     let wanted: Vec<&IpAddr> = ips.iter().filter(is_wanted).collect();

@@ -10,17 +10,17 @@ use hickory_proto::op::{Edns, Message, Query};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 
 use super::cache::Key;
 use super::query::EDNS_BYTES;
-use super::wire::{Response, question_end};
+use super::wire::{HEADER, Response, question_end};
 
 /// Maximum number of questions at the same time. Each needs a socket.
 const MAX_IN_FLIGHT: usize = 256;
 /// Maximum number of attempts per question. Together they take less than the 5 s after which resolvers of clients retry.
 const ATTEMPTS: usize = 3;
-/// Timeout of an attempt.
+/// Timeout of an attempt, with its retries without EDNS and over TCP.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
 /// How long a server that did not answer is asked after all others.
 const FAILED_FOR: Duration = Duration::from_secs(10);
@@ -79,7 +79,7 @@ impl Upstreams {
                 break;
             }
             match exchange(*server, key).await {
-                Ok(response) if matches!(response.code(), SERVER_FAILURE | NOT_IMPLEMENTED | REFUSED) => {
+                Ok(response) if is_refusal(&response) => {
                     refusal = Some(response);
                 }
                 Ok(response) => {
@@ -122,22 +122,36 @@ enum ExchangeError {
     Encode(#[from] hickory_proto::ProtoError),
 }
 
-/// Sends a question to one server. It retries without EDNS if the server does not know it, and over TCP if the response
-/// does not fit into a packet.
-async fn exchange(server: SocketAddr, key: &Key) -> Result<Response, ExchangeError> {
-    let query = encode(key, true)?;
-    let mut response = in_time(over_udp(server, &query)).await?;
-    if matches!(response.code(), FORMAT_ERROR | NOT_IMPLEMENTED) {
-        response = in_time(over_udp(server, &encode(key, false)?)).await?;
-    }
-    if response.is_truncated() {
-        response = in_time(over_tcp(server, &query)).await?;
-    }
-    Ok(response)
+/// Whether the server cannot or does not want to answer, so that another one may.
+fn is_refusal(response: &Response) -> bool {
+    matches!(response.code(), SERVER_FAILURE | NOT_IMPLEMENTED | REFUSED)
 }
 
-async fn in_time<T>(exchange: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    timeout(ATTEMPT_TIMEOUT, exchange).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+/// Sends a question to one server. It retries without EDNS if the server does not know it, and over TCP if the response
+/// does not fit into a packet. If TCP fails, the records that fit are the response.
+async fn exchange(server: SocketAddr, key: &Key) -> Result<Response, ExchangeError> {
+    let deadline = tokio::time::Instant::now() + ATTEMPT_TIMEOUT;
+    let mut query = encode(key, true)?;
+    let mut response = before(deadline, over_udp(server, &query)).await?;
+    if matches!(response.code(), FORMAT_ERROR | NOT_IMPLEMENTED) {
+        query = encode(key, false)?;
+        response = before(deadline, over_udp(server, &query)).await?;
+    }
+    if !response.is_truncated() {
+        return Ok(response);
+    }
+    match before(deadline, over_tcp(server, &query)).await {
+        Ok(complete) if !is_refusal(&complete) => Ok(complete),
+        Err(error) if !response.has_answers() => Err(error.into()),
+        Ok(_) | Err(_) => Ok(response),
+    }
+}
+
+async fn before<T>(
+    deadline: tokio::time::Instant,
+    exchange: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    timeout_at(deadline, exchange).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// Encodes a question with a random id.
@@ -187,7 +201,15 @@ async fn over_tcp(server: SocketAddr, query: &[u8]) -> io::Result<Response> {
 fn response_to(query: &[u8], bytes: &[u8]) -> Option<Response> {
     let end = question_end(query)?;
     let is_response = bytes.get(..2)? == &query[..2] && bytes.get(2)? & 0x80 != 0;
-    let has_question = bytes.get(12..end)?.eq_ignore_ascii_case(&query[12..end]);
+    let is_error = matches!(bytes.get(3)? & 0x0f, FORMAT_ERROR | SERVER_FAILURE | NOT_IMPLEMENTED | REFUSED);
+    // Servers that cannot parse a query return its header only.
+    if is_response && is_error && bytes.get(4..6)? == [0, 0] {
+        let mut response = query[..end].to_vec();
+        response[2..4].copy_from_slice(&bytes[2..4]);
+        response[6..HEADER].fill(0);
+        return Response::parse(response);
+    }
+    let has_question = bytes.get(HEADER..end)?.eq_ignore_ascii_case(&query[HEADER..end]);
     (is_response && has_question).then(|| Response::parse(bytes.to_vec())).flatten()
 }
 

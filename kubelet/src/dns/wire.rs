@@ -10,11 +10,13 @@ pub(super) const OPT_BYTES: usize = 11;
 const OPT: u16 = 41;
 /// The type of SOA records.
 const SOA: u16 = 6;
+/// The type of questions for records of every type.
+const ANY: u16 = 255;
 /// Positions of the counts of answers, authorities and additional records in the header.
 const COUNTS: [usize; 3] = [6, 8, 10];
 /// Flags in the third byte of the header.
 const AUTHORITATIVE: u8 = 0x04;
-const TRUNCATED: u8 = 0x02;
+pub(super) const TRUNCATED: u8 = 0x02;
 const RECURSION_DESIRED: u8 = 0x01;
 /// Flags in the fourth byte of the header.
 const RECURSION_AVAILABLE: u8 = 0x80;
@@ -67,21 +69,39 @@ impl Response {
         self.0[2] & TRUNCATED != 0
     }
 
+    /// Whether there are records in the answer section.
+    pub fn has_answers(&self) -> bool {
+        self.0[COUNTS[0]..COUNTS[0] + 2] != [0, 0]
+    }
+
+    /// Whether the response says that the name has no record of the type, or does not exist. Such a response may contain
+    /// aliases that lead to the name without records.
+    pub fn is_negative(&self) -> bool {
+        records(&self.0).is_some_and(|all| self.is_negative_with(&all))
+    }
+
+    fn is_negative_with(&self, all: &[RecordAt]) -> bool {
+        let kind = question_end(&self.0).and_then(|end| u16_at(&self.0, end - 4));
+        let is_answer = |one: &RecordAt| one.section == 0 && (kind == Some(ANY) || kind == Some(one.kind));
+        let has_soa = || all.iter().any(|one| one.section == 1 && one.kind == SOA);
+        self.code() == 3 || !self.has_answers() || (!all.iter().any(is_answer) && has_soa())
+    }
+
     /// How long the response may be cached, in seconds. `None` if it must not: errors, and negative answers without an SOA
     /// record.
     pub fn lifetime(&self) -> Option<u32> {
-        let is_negative = |all: &[RecordAt]| self.code() == 3 || all.iter().all(|one| one.section != 0);
         let all = records(&self.0)?;
         let ttl = |one: &RecordAt| u32_at(&self.0, one.ttl);
         if self.is_truncated() || !matches!(self.code(), 0 | 3) {
             return None;
         }
-        if is_negative(&all) {
+        let shortest = all.iter().filter(|one| one.section < 2).filter_map(ttl).min();
+        if self.is_negative_with(&all) {
             let soa = all.iter().find(|one| one.section == 1 && one.kind == SOA)?;
             let minimum = u32_at(&self.0, soa.end.checked_sub(4)?)?;
-            return Some(ttl(soa)?.min(minimum));
+            return shortest.map(|shortest| shortest.min(minimum));
         }
-        all.iter().filter(|one| one.section < 2).filter_map(ttl).min()
+        shortest
     }
 
     /// Reduces the times to live by the time in the cache, in seconds.

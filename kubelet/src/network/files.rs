@@ -41,12 +41,6 @@ pub(super) fn hosts(
     text
 }
 
-/// Removes loopback servers from the host's DNS configuration, because a pod cannot reach them.
-pub(super) fn reachable(mut dns: Dns) -> Dns {
-    dns.servers.retain(|server| !server.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()));
-    dns
-}
-
 /// Builds the text of `/etc/resolv.conf`.
 pub(super) fn resolv(dns: &Dns) -> String {
     let mut text = String::new();
@@ -67,7 +61,7 @@ mod tests {
     //! Tests of the exact contents of both files.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use super::{hosts, reachable, resolv};
+    use super::{hosts, resolv};
     use crate::runtime::spec::Dns;
 
     #[test]
@@ -96,6 +90,6 @@ mod tests {
         assert_eq!(resolv(&dns), "search a.b c\nnameserver 9.9.9.9\nnameserver ::1\noptions ndots:5\n");
         assert_eq!(resolv(&Dns::default()), "");
         let of_host = Dns { servers: words(&["127.0.0.1", "192.0.2.1", "::1"]), ..dns };
-        assert_eq!(reachable(of_host).servers, ["192.0.2.1"]);
+        assert_eq!(of_host.without_loopback().servers, ["192.0.2.1"]);
     }
 }

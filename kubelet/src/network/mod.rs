@@ -22,7 +22,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use crate::disk;
 use crate::report::{About, Outbox, Severity};
 
-pub use native::Native;
+pub use native::{Native, NodeDns};
 pub use networked::Networked;
 
 /// Records an event of the Node about the pod network, and logs Normal events. `status` logs Warning events.

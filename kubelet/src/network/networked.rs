@@ -93,7 +93,7 @@ impl Runtime for Networked {
 
     async fn create_sandbox(&self, spec: &SandboxSpec) -> Result<observed::Sandbox, Error> {
         if spec.network == Network::Host || !self.serves_new_pods {
-            let dns = self.native.with_node_dns(&spec.dns);
+            let dns = self.native.dns_of_host_pod(&spec.dns).await;
             return self.engine.create_sandbox(&SandboxSpec { dns, ..spec.clone() }).await;
         }
         let _creation = self.native.reserve(spec).await?;

@@ -1,5 +1,6 @@
 //! CPUs, memory, disk, addresses and DNS configuration of this machine.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
@@ -71,13 +72,18 @@ pub(super) fn addresses() -> Vec<IpAddr> {
 }
 
 /// The DNS configuration in a resolv.conf of the host.
-pub(super) fn host_dns(resolv_conf: &Path) -> Dns {
-    let text = std::fs::read_to_string(resolv_conf).unwrap_or_default();
+///
+/// # Errors
+/// If the file cannot be read. The message names it.
+pub(super) fn host_dns(resolv_conf: &Path) -> io::Result<Dns> {
+    let text = std::fs::read_to_string(resolv_conf).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot read {}: {error}", resolv_conf.display()))
+    })?;
     let dns = parse_resolv_conf(&text);
     if dns.servers.iter().all(|server| server.starts_with("127.0.0.53")) && !dns.servers.is_empty() {
-        return std::fs::read_to_string(SYSTEMD_RESOLVED).map_or(dns, |text| parse_resolv_conf(&text));
+        return Ok(std::fs::read_to_string(SYSTEMD_RESOLVED).map_or(dns, |text| parse_resolv_conf(&text)));
     }
-    dns
+    Ok(dns)
 }
 
 /// Parses resolv.conf(5). The last `search` or `domain` line wins.

@@ -8,6 +8,7 @@ mod pressure;
 mod pressure_monitor;
 mod report;
 
+use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub fn facts(options: &Options) -> Facts {
         cluster_dns: options.cluster_dns.clone(),
         node_dns: options.node_dns,
         cluster_domain: options.cluster_domain.clone(),
-        host_dns: machine::host_dns(&options.resolv_conf),
+        host_dns: machine::host_dns(&options.resolv_conf).unwrap_or_default(),
         has_own_resolv_conf: options.resolv_conf != Path::new(RESOLV_CONF),
         cgroup_driver: None,
         cgroup_root: String::new(),
@@ -55,7 +56,10 @@ pub fn has_app_armor() -> bool {
 }
 
 /// The host's current DNS configuration, from this file.
-pub fn host_dns(resolv_conf: &Path) -> Dns {
+///
+/// # Errors
+/// If the file cannot be read. The message names it.
+pub fn host_dns(resolv_conf: &Path) -> io::Result<Dns> {
     machine::host_dns(resolv_conf)
 }
 

@@ -100,6 +100,15 @@ pub struct Dns {
     pub uses_node_dns: bool,
 }
 
+impl Dns {
+    /// Removes loopback servers, because a pod with its own network cannot reach those of the host.
+    #[must_use]
+    pub fn without_loopback(mut self) -> Self {
+        self.servers.retain(|server| !server.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()));
+        self
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerSpec {
     /// Identity of the container.

@@ -35,13 +35,23 @@ pub(crate) fn of(pod: &Pod, facts: &Facts) -> (Dns, Vec<Note>) {
         Some(_) if spec.dns_config.is_none() && !facts.has_own_resolv_conf => {
             return (Dns::default(), Vec::new());
         }
-        Some(_) => facts.host_dns.clone(),
+        Some(_) if host_network(pod) => facts.host_dns.clone(),
+        Some(_) => facts.host_dns.clone().without_loopback(),
     };
     let mut dns = match &spec.dns_config {
         Some(config) => merge(base, config),
         None => base,
     };
-    let notes = limit(&mut dns);
+    let mut notes = limit(&mut dns);
+    if dns.servers.is_empty() && !dns.uses_node_dns && !facts.host_dns.servers.is_empty() && cluster.is_some()
+    {
+        notes.push(Note {
+            reason: "DNSConfigForming",
+            message:
+                "the resolv.conf of the node names only servers on its loopback, which the pod cannot reach"
+                    .to_owned(),
+        });
+    }
     (dns, notes)
 }
 
@@ -92,7 +102,8 @@ fn limit(dns: &mut Dns) -> Vec<Note> {
     let max_servers = MAX_SERVERS - usize::from(dns.uses_node_dns);
     if dns.servers.len() > max_servers {
         dns.servers.truncate(max_servers);
-        notes.push(note("name servers", &dns.servers));
+        let of_node = dns.uses_node_dns.then(|| "the DNS server of the node".to_owned());
+        notes.push(note("name servers", &of_node.into_iter().chain(dns.servers.clone()).collect::<Vec<_>>()));
     }
     let before = dns.searches.len();
     dns.searches.retain(|s| s.len() <= MAX_DOMAIN_CHARS);

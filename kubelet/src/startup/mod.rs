@@ -24,9 +24,10 @@ use crate::cgroups::{Cgroups, Slices};
 use crate::cluster::services::ServiceSnapshot;
 use crate::health::Health;
 use crate::identity;
-use crate::network::Members;
+use crate::network::{Members, record_event};
 use crate::node;
 use crate::options::{LOCAL_AUTHORITY, Options};
+use crate::report::{Outbox, Severity};
 use crate::runtime::docker::{self, Docker};
 use crate::runtime::instrumented::InstrumentedRuntime;
 use crate::server::{self, Context, RootDir};
@@ -61,6 +62,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let network =
         pod_network::connect(&options, runtime, &reporting.outbox, members, &stopped, &mut tasks).await?;
     let options = network.with_node_dns(options);
+    report_resolv_conf(&options, &reporting.outbox);
     let (services_sender, services) = watch::channel(Arc::default());
     let (native, outbox) = (network.native(), &reporting.outbox);
     let (zone_sender, zone) = watch::channel(service_proxy::initial_zone(&options));
@@ -76,6 +78,14 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     }
     network.close().await;
     served
+}
+
+/// Records an event if the name servers of the host cannot be read. Pods with `dnsPolicy: Default` need them.
+fn report_resolv_conf(options: &Options, outbox: &Arc<Outbox>) {
+    if let Err(error) = node::host_dns(&options.resolv_conf) {
+        let text = format!("pods get no name servers of this node: {error}; see --resolv-conf");
+        record_event(outbox, &options.node_name, Severity::Warning, "ResolvConfFailed", text);
+    }
 }
 
 /// Prepares the runtime and its network. Cgroups exist only if the engine is on this machine.

@@ -47,7 +47,7 @@ impl Connected {
     /// The options with the DNS server of this node, which runs if pods get a native network, the node belongs to a
     /// cluster, and `--cluster-dns` names no other servers.
     pub fn with_node_dns(&self, options: Options) -> Options {
-        let node_dns = self.gateways.is_some() && options.cluster.is_some() && options.cluster_dns.is_empty();
+        let node_dns = self.gateways.is_some() && wants_node_dns(&options);
         let mut cluster_domain = options.cluster_domain;
         if node_dns && cluster_domain.is_empty() {
             dns::DEFAULT_DOMAIN.clone_into(&mut cluster_domain);
@@ -66,7 +66,8 @@ impl Connected {
         outbox: &Arc<Outbox>,
         tasks: &mut Tasks,
     ) -> anyhow::Result<()> {
-        let Some(addresses) = self.gateways.clone().filter(|_| options.node_dns) else { return Ok(()) };
+        let native = self.native().filter(|_| options.node_dns);
+        let Some((addresses, native)) = self.gateways.clone().zip(native) else { return Ok(()) };
         let resolv_conf = options.resolv_conf.clone();
         let settings = dns::Settings {
             node: options.node_name.clone(),
@@ -74,6 +75,7 @@ impl Connected {
             addresses,
             services,
             host_dns: Box::new(move || node::host_dns(&resolv_conf)),
+            state: native.node_dns(),
             outbox: outbox.clone(),
         };
         dns::start(settings, tasks).map_err(|why| anyhow::anyhow!("--cluster-domain: {why}"))
@@ -87,6 +89,11 @@ impl Connected {
             tracing::warn!(%error, "cannot remove the bridge of this node");
         }
     }
+}
+
+/// Whether a DNS server of the node serves its pods, if they get a native network.
+fn wants_node_dns(options: &Options) -> bool {
+    options.cluster.is_some() && options.cluster_dns.is_empty()
 }
 
 /// Opens the native network. Retries while another kubelet on this host uses it, until shutdown.
@@ -153,6 +160,7 @@ pub(super) async fn connect(
         },
         is_of_cluster: options.cluster.is_some(),
         serves_services: service_proxy::is_wanted(options),
+        serves_dns: provides_network && wants_node_dns(options),
     };
     let opened = match obstacle(&options.docker_endpoint).await {
         Some(why) => Err(io::Error::other(why)),

@@ -57,13 +57,14 @@ async fn serve() {
     let mut tasks = Tasks::default();
     let (_addresses, addresses) = watch::channel(vec![IpAddr::V4(ADDRESS)]);
     let (_services, services) = watch::channel(Arc::new(snapshot()));
-    let host_dns = || Dns { servers: vec![UPSTREAM.to_owned()], ..Dns::default() };
+    let host_dns = || Ok(Dns { servers: vec![UPSTREAM.to_owned()], ..Dns::default() });
     let settings = dns::Settings {
         node: "bench".to_owned(),
         domain: dns::DEFAULT_DOMAIN.to_owned(),
         addresses,
         services,
         host_dns: Box::new(host_dns),
+        state: Arc::default(),
         outbox: Outbox::new(),
     };
     dns::start(settings, &mut tasks).unwrap();

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tests::Pod;
 use tests::manifest::FOREVER;
 
-use crate::node::{Node, shell};
+use crate::node::{Case, Node, shell};
 
 const HERE: &str = "/api/v1/namespaces/default";
 /// A name that only the upstream of this test knows, with its address.
@@ -162,6 +162,47 @@ async fn pods_resolve_names_of_services_and_pods_and_of_the_world_outside() {
 }
 
 #[tokio::test]
+async fn names_follow_changes_of_services() {
+    let stage = Stage::new("changes").await;
+    let services = |namespace: &str| format!("/api/v1/namespaces/{namespace}/services");
+    let cluster = &stage.node.cluster;
+    let port = json!([{"name": "http", "port": 80}]);
+    // A Service of another namespace, by its short name too, and its deletion.
+    let far = json!({"metadata": {"name": "far"}, "spec": {"ports": port}});
+    let far = cluster.post(&services("kube-system"), &far).await.is(201);
+    let address = far["spec"]["clusterIP"].as_str().unwrap();
+    let name = "far.kube-system.svc.cluster.local";
+    stage.finds(&[name], &[address]).await;
+    assert_eq!(stage.addresses("far.kube-system").await, [address]);
+    stage.finds(&["-type=srv", &format!("_http._tcp.{name}")], &[&format!("80 {name}")]).await;
+    stage.finds(&["-type=srv", name], &[&format!("80 {name}")]).await;
+    cluster.delete(&format!("{}/far", services("kube-system"))).await.is(200);
+    stage.finds(&[name], &["NXDOMAIN"]).await;
+    // An alias with another target, and as a Service with a cluster IP.
+    let (away, name) = (format!("{}/away", services("default")), "away.default.svc.cluster.local");
+    stage.finds(&[name], &[OUTSIDE.0]).await;
+    cluster.patch(&away, &json!({"spec": {"externalName": "other.example"}})).await.is(200);
+    stage.finds(&[name], &["other.example"]).await;
+    let spec = json!({"type": "ClusterIP", "externalName": null, "ports": port});
+    let changed = cluster.patch(&away, &json!({"spec": spec})).await.is(200);
+    stage.finds(&[name], &[changed["spec"]["clusterIP"].as_str().unwrap()]).await;
+    // A pod that never becomes Ready.
+    for (name, publishes) in [("strict", false), ("lenient", true)] {
+        let spec =
+            json!({"clusterIP": "None", "selector": {"app": "late"}, "publishNotReadyAddresses": publishes});
+        let service = json!({"metadata": {"name": name}, "spec": spec});
+        cluster.post(&services("default"), &service).await.is(201);
+    }
+    let mut container = shell(FOREVER);
+    container["readinessProbe"] = json!({"exec": {"command": ["false"]}});
+    let late = json!({"metadata": {"labels": {"app": "late"}}, "spec": {"containers": [container]}});
+    stage.node.make("late", late).await;
+    let late = stage.node.until("late", "to run", |pod: &Pod| pod.phase() == "Running").await;
+    stage.finds(&["lenient.default.svc.cluster.local"], &[late.ip()]).await;
+    stage.finds(&["strict.default.svc.cluster.local"], &["NXDOMAIN"]).await;
+}
+
+#[tokio::test]
 async fn names_are_resolved_while_the_master_is_away_and_after_a_restart_without_it() {
     let mut stage = Stage::new("away").await;
     stage.finds_all().await;
@@ -189,4 +230,26 @@ async fn a_pod_on_the_host_network_uses_the_dns_server_if_it_says_so() {
     stage.node.until("host", "to succeed", |pod: &Pod| pod.phase() == "Succeeded").await;
     let log = stage.node.log("host", "main").await;
     assert!(log.contains("nameserver 10.") && log.contains("10.96.0.1"), "{log}");
+}
+
+#[tokio::test]
+async fn dns_policies_select_the_name_servers_of_a_pod() {
+    let folder = tempfile::tempdir().unwrap();
+    let resolv_conf = folder.path().join("resolv.conf");
+    // A pod cannot reach the loopback of the host.
+    fs::write(&resolv_conf, "nameserver 127.0.0.1\nnameserver 192.0.2.53\nsearch host.example\n").unwrap();
+    let resolv_conf = resolv_conf.to_str().unwrap();
+    let flags = ["--pod-network", "native", "--cluster-dns", "192.0.2.10", "--resolv-conf", resolv_conf];
+    let node = Node::with_flags("policies", "--scheduler=false", &flags).await;
+    let case = |name: &str, mut spec: Value, prints: &str| {
+        spec["containers"] = json!([shell("cat /etc/resolv.conf")]);
+        Case { name: name.to_owned(), pod: json!({"spec": spec}), prints: prints.to_owned() }
+    };
+    let own = json!({"dnsPolicy": "None", "dnsConfig": {"nameservers": ["192.0.2.99"], "searches": ["own.example"]}});
+    node.print(vec![
+        case("cluster", json!({}), "search host.example\nnameserver 192.0.2.10\noptions ndots:5"),
+        case("default", json!({"dnsPolicy": "Default"}), "search host.example\nnameserver 192.0.2.53"),
+        case("none", own, "search own.example\nnameserver 192.0.2.99"),
+    ])
+    .await;
 }

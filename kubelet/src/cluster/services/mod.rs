@@ -53,8 +53,11 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    fn complete(&self) -> Option<ServiceSnapshot> {
-        self.informer.lock().unwrap_or_else(PoisonError::into_inner).complete()
+    /// The complete snapshot. Without one, an unknown snapshot that says whether the API server forbids it.
+    fn snapshot(&self) -> ServiceSnapshot {
+        let informer = self.informer.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_forbidden = informer.is_forbidden();
+        informer.complete().unwrap_or_else(|| ServiceSnapshot { is_forbidden, ..ServiceSnapshot::default() })
     }
 }
 
@@ -72,12 +75,14 @@ pub fn start(
     let (known, apis_of, reporter_of) = (shared.clone(), apis.clone(), reporter());
     tasks.spawn("service reflector", async move {
         let apply = |delta| known.apply(|informer| informer.apply_services(delta));
-        follow(Kind::SERVICE, apis_of, reporter_of, apply).await;
+        let forbid = || known.apply(Informer::forbid);
+        follow(Kind::SERVICE, apis_of, reporter_of, apply, forbid).await;
     });
     let (apis_of, reporter_of) = (apis.clone(), reporter());
     tasks.spawn("endpoint slice reflector", async move {
         let apply = |delta| shared.apply(|informer| informer.apply_slices(delta));
-        follow(Kind::ENDPOINT_SLICE, apis_of, reporter_of, apply).await;
+        let forbid = || shared.apply(Informer::forbid);
+        follow(Kind::ENDPOINT_SLICE, apis_of, reporter_of, apply, forbid).await;
     });
 }
 
@@ -90,15 +95,15 @@ async fn publish(shared: Arc<Shared>, file: ServicesFile, sender: watch::Sender<
     let publish = async {
         loop {
             shared.changed.notified().await;
-            if let Some(snapshot) = shared.complete() {
-                sender.send_if_modified(|known| {
-                    let is_new = **known != snapshot;
-                    if is_new {
-                        *known = Arc::new(snapshot);
-                    }
-                    is_new
-                });
-            }
+            let snapshot = shared.snapshot();
+            sender.send_if_modified(|known| {
+                // Known Services stay known, also those of the disk.
+                let is_new = **known != snapshot && (snapshot.is_known || !known.is_known);
+                if is_new {
+                    *known = Arc::new(snapshot);
+                }
+                is_new
+            });
             tokio::time::sleep(MIN_PUBLISH_INTERVAL).await;
         }
     };
@@ -114,6 +119,7 @@ async fn follow<T: DeserializeOwned + Versioned + Send + Sync>(
     apis: Apis,
     mut reporter: EventReporter,
     mut apply: impl FnMut(Delta<T>) + Send,
+    forbid: impl Fn() + Send,
 ) {
     let (name, scope) = (kind.qualified(), Scope::default());
     loop {
@@ -134,6 +140,7 @@ async fn follow<T: DeserializeOwned + Versioned + Send + Sync>(
              --cluster-dns. Otherwise allow it: kubectl create clusterrolebinding nodes-are-proxiers \
              --clusterrole=system:node-proxier --group=system:nodes"
         );
+        forbid();
         reporter.warn("ServicesNotListed", text, Timestamp::now());
         tokio::time::sleep(LIST_RETRY).await;
     }

@@ -13,8 +13,11 @@ const API_SERVICE: (&str, &str) = ("default", "kubernetes");
 /// All Services and their EndpointSlices at one moment. A clone shares all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceSnapshot {
-    /// Whether the content comes from an API server or from the disk. Until then it is empty and says nothing.
+    /// Whether the content comes from an API server or from the disk. Until then it is empty: Services are unknown, not
+    /// missing.
     pub is_known: bool,
+    /// Whether the content is not known because the API server does not let this node list it.
+    pub is_forbidden: bool,
     /// The Services.
     pub services: BTreeMap<Arc<ServiceName>, Arc<Service>>,
     /// The EndpointSlices of each Service, in the order of their names. A Service without any is missing here.
@@ -61,6 +64,8 @@ pub(super) struct Informer {
     current: ServiceSnapshot,
     has_services: bool,
     has_slices: bool,
+    /// Whether the API server does not let this node list one of the kinds.
+    is_forbidden: bool,
 }
 
 impl Informer {
@@ -122,6 +127,16 @@ impl Informer {
                 self.current.remove_slice_by_name(&object.metadata.namespace, &object.metadata.name);
             }
         }
+    }
+
+    /// Records that the API server does not let this node list a kind.
+    pub fn forbid(&mut self) {
+        self.is_forbidden = true;
+    }
+
+    /// Whether the snapshot is not known because the API server does not let this node list a kind.
+    pub fn is_forbidden(&self) -> bool {
+        self.is_forbidden && !(self.has_services && self.has_slices)
     }
 
     /// The snapshot to publish. `None` if it may not be complete: before both lists, and while the API server has no

@@ -40,6 +40,18 @@ pub(super) fn informer() -> Informer {
 }
 
 #[test]
+fn services_that_the_api_server_does_not_list_are_forbidden_until_they_are_listed() {
+    let mut unlisted = Informer::default();
+    assert!(!unlisted.is_forbidden());
+    unlisted.forbid();
+    assert!(unlisted.is_forbidden() && unlisted.complete().is_none());
+    let mut listed = informer();
+    listed.forbid();
+    assert!(!listed.is_forbidden(), "known Services stay known");
+    assert!(listed.complete().is_some_and(|snapshot| snapshot.is_known && !snapshot.is_forbidden));
+}
+
+#[test]
 fn fields_of_a_service_are_read() {
     let object: ApiService = read(json!({
         "metadata": {"namespace": "shop", "name": "web", "labels": {"service.kubernetes.io/headless": ""}},

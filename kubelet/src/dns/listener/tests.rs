@@ -22,7 +22,7 @@ async fn server(tasks: &mut JoinSet<()>) -> (SocketAddr, UdpSocket) {
     resolver.set_upstreams(vec![silent.local_addr().unwrap()]);
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.address();
-    tasks.spawn(async move { listener.serve(resolver).await.unwrap() });
+    tasks.spawn(async move { listener.serve(resolver, Arc::default()).await.unwrap() });
     (address, silent)
 }
 

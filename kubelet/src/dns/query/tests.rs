@@ -1,11 +1,14 @@
 //! Tests of which messages of clients are queries, and of error responses.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::net::Ipv4Addr;
+
 use hickory_proto::op::{Edns, Message, OpCode, Query as Asked, ResponseCode};
-use hickory_proto::rr::{DNSClass, RecordType};
+use hickory_proto::rr::rdata::A;
+use hickory_proto::rr::{DNSClass, RData, Record, RecordType};
 use proptest::prelude::*;
 
-use super::{Query, Received, read};
+use super::{Query, Received, Sections, read};
 
 /// A query for addresses of `a.example.`.
 pub(crate) fn message() -> Message {
@@ -75,6 +78,17 @@ fn unsupported_queries_get_the_error_of_their_rfc() {
     };
     // The crate has two names for this code.
     assert_eq!(u16::from(code(newer)), u16::from(ResponseCode::BADVERS));
+}
+
+#[test]
+fn additional_records_do_not_truncate_a_response_over_tcp() {
+    let query = query(&message());
+    let address = |number| Record::from_rdata(query.name.clone(), 5, RData::A(A(Ipv4Addr::from(number))));
+    let records = |count: u32| (0..count).map(address).collect::<Vec<_>>();
+    let sections = Sections { answers: records(2000), additionals: records(2000), ..Sections::default() };
+    let response = query.respond(ResponseCode::NoError, sections);
+    let response = Message::from_vec(&query.finish(response, true)).unwrap();
+    assert_eq!((response.answers.len(), response.metadata.truncation), (2000, false));
 }
 
 #[test]

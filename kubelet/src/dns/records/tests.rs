@@ -165,6 +165,72 @@ fn a_named_port_of_a_service_has_an_srv_record() {
 }
 
 #[test]
+fn the_name_of_a_service_has_srv_records_of_all_ports() {
+    let name = "dual.default.svc.cluster.local.";
+    check(
+        name,
+        RecordType::SRV,
+        &[53, 80].map(|port| format!("{name} SRV 0 100 {port} {name}")).each_ref().map(String::as_str),
+    );
+    let name = "headless.default.svc.cluster.local.";
+    let Answer::Records { answers, additionals } = answer(name, RecordType::SRV) else {
+        panic!("no records")
+    };
+    assert_eq!((answers.len(), additionals.len()), (3, 4));
+    check("empty.default.svc.cluster.local.", RecordType::SRV, &["NXDOMAIN"]);
+    check(
+        "foo.default.svc.cluster.local.",
+        RecordType::SRV,
+        &["foo.default.svc.cluster.local. CNAME www.example.com."],
+    );
+}
+
+#[test]
+fn an_endpoint_without_hostname_of_a_service_with_cluster_ip_has_a_name_by_its_address() {
+    let name = "192-0-2-2.kubernetes.default.svc.cluster.local.";
+    check(name, RecordType::A, &[&format!("{name} A 192.0.2.2")]);
+    check(name, RecordType::AAAA, &["NODATA"]);
+    check("192-0-2-1.kubernetes.default.svc.cluster.local.", RecordType::A, &["NXDOMAIN"]);
+    check("192-0-2-3.kubernetes.default.svc.cluster.local.", RecordType::A, &["NXDOMAIN"]);
+}
+
+#[test]
+fn a_question_for_any_type_gets_addresses_of_both_families() {
+    let name = "dual.default.svc.cluster.local.";
+    check(name, RecordType::ANY, &[&format!("{name} A 10.3.0.9"), &format!("{name} AAAA fd00:3::9")]);
+    let Answer::Records { answers, .. } = answer("cluster.local.", RecordType::ANY) else { panic!("none") };
+    assert_eq!(answers.len(), 2);
+}
+
+#[test]
+fn names_that_no_service_can_have_do_not_depend_on_the_services() {
+    let zone = Zone::new("cluster.local").unwrap();
+    let needs = |name: &str| {
+        zone.needs_services(&hickory_proto::rr::Name::from_ascii(format!("{name}.cluster.local.")).unwrap())
+    };
+    for name in [
+        "default.svc",
+        "web.default.svc",
+        "A.web.default.SVC",
+        "_tcp.web.default.svc",
+        "_a._tcp.web.default.svc",
+    ] {
+        assert!(needs(name), "{name}");
+    }
+    for name in [
+        "example.com",
+        "www.example.com.default.svc",
+        "_a.web.default.svc",
+        "a._tcp.web.default.svc",
+        "svc",
+        "a.b.c._a._tcp.web.default.svc",
+        "10-1-2-3.default.pod",
+    ] {
+        assert!(!needs(name), "{name}");
+    }
+}
+
+#[test]
 fn a_cluster_ip_has_a_pointer_record() {
     let expected = "1.0.3.10.in-addr.arpa. PTR kubernetes.default.svc.cluster.local.";
     check("1.0.3.10.in-addr.arpa.", RecordType::PTR, &[expected]);
@@ -253,7 +319,7 @@ fn names_are_compared_without_regard_to_case_and_answered_in_the_clients_spellin
 #[test]
 fn names_above_services_exist_without_records() {
     for name in
-        ["cluster.local.", "svc.cluster.local.", "default.svc.cluster.local.", "default.pod.cluster.local."]
+        ["cluster.local.", "svc.cluster.local.", "default.svc.cluster.local.", "any.pod.cluster.local."]
     {
         check(name, RecordType::A, &["NODATA"]);
     }
@@ -263,6 +329,7 @@ fn names_above_services_exist_without_records() {
         check(name, RecordType::A, &["NXDOMAIN"]);
         check(name, RecordType::AAAA, &["NXDOMAIN"]);
     }
+    check("*.cluster.local.", RecordType::NS, &["NXDOMAIN"]);
     check("example.com.", RecordType::A, &["other zone"]);
     check("notcluster.local.", RecordType::A, &["other zone"]);
 }

@@ -1,7 +1,9 @@
 //! Tests of aliases across zones, of the cache, and of the time before the Services are known.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hickory_proto::op::{Edns, Message, Query as Asked, ResponseCode};
 use hickory_proto::rr::{Name, RecordType};
@@ -13,6 +15,8 @@ use super::super::records::tests::example;
 use super::super::upstream::tests::serve;
 use super::super::wire::tests::message;
 use super::{Resolver, Step};
+
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 244, 1, 7));
 
 /// A resolver that knows the Services of the examples.
 pub(crate) fn resolver() -> Resolver {
@@ -46,7 +50,7 @@ async fn resolved(resolver: &Resolver, name: &str, kind: RecordType) -> Message 
     let query = query(name, kind);
     let response = match resolver.begin(&query, false) {
         Step::Done(response) => response,
-        Step::Forward(forward) => resolver.forward(&query, forward, false).await,
+        Step::Forward(forward) => resolver.forward(&query, forward, CLIENT, false).await,
     };
     Message::from_vec(&response).unwrap()
 }
@@ -119,16 +123,60 @@ async fn an_upstream_response_is_cached_and_passed_on_with_the_terms_of_each_cli
 }
 
 #[test]
-fn no_name_of_the_cluster_is_denied_before_the_services_are_known() {
+fn a_name_of_a_service_is_denied_only_after_the_services_are_known() {
     let resolver = Resolver::new(Zone::new("cluster.local").unwrap());
-    let found = known(&resolver, "kubernetes.default.svc.cluster.local.", RecordType::A).unwrap();
-    assert_eq!(found.metadata.response_code, ResponseCode::ServFail);
+    for (name, code) in [
+        ("kubernetes.default.svc", ResponseCode::ServFail),
+        // Names that a client with search domains tries for a name outside the cluster.
+        ("example.com", ResponseCode::NXDomain),
+        ("www.example.com.default.svc", ResponseCode::NXDomain),
+        ("10-1-2-3.default.pod", ResponseCode::NoError),
+    ] {
+        let found = known(&resolver, &format!("{name}.cluster.local."), RecordType::A).unwrap();
+        assert_eq!(found.metadata.response_code, code, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn other_servers_and_the_first_services_empty_the_cache() {
+    let (mut tasks, resolver) = (JoinSet::new(), Resolver::new(Zone::new("cluster.local").unwrap()));
+    let server = serve(&mut tasks, |query, _| message(&query.queries[0].name.to_string(), 1, 60)).await;
+    resolver.set_upstreams(vec![server]);
+    resolved(&resolver, "a.example.", RecordType::A).await;
+    let is_cached = || known(&resolver, "a.example.", RecordType::A).is_some();
+    assert!(is_cached());
+    assert!(!resolver.set_upstreams(vec![server]) && is_cached());
+    resolver.apply(Arc::new(example()));
+    assert!(!is_cached());
+    resolved(&resolver, "a.example.", RecordType::A).await;
+    resolver.apply(Arc::new(example()));
+    assert!(is_cached());
+    assert!(resolver.set_upstreams(vec!["127.0.0.53:53".parse().unwrap()]) && !is_cached());
+}
+
+#[tokio::test]
+async fn clients_with_the_same_question_share_one() {
+    let (mut tasks, resolver) = (JoinSet::new(), resolver());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = asked.clone();
+    let server = serve(&mut tasks, move |_, _| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        message("a.example.", 1, 0)
+    });
+    resolver.set_upstreams(vec![server.await]);
+    let ask = || resolved(&resolver, "a.example.", RecordType::A);
+    let (one, other) = tokio::join!(ask(), ask());
+    assert_eq!((data(&one), data(&other)), (vec!["A 10.0.0.0".to_owned()], vec!["A 10.0.0.0".to_owned()]));
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    ask().await;
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+    assert!(super::lock(&resolver.pending).is_empty());
 }
 
 #[test]
 fn the_server_does_not_forward_to_itself() {
     let resolver = resolver();
     resolver.set_addresses(vec!["10.244.1.1".parse().unwrap()]);
-    assert!(!resolver.set_upstreams(vec!["10.244.1.1:53".parse().unwrap()]));
-    assert!(resolver.set_upstreams(vec!["127.0.0.53:53".parse().unwrap()]));
+    let servers = ["10.244.1.1:53", "127.0.0.53:53"].map(|server| server.parse().unwrap()).to_vec();
+    assert_eq!(resolver.others(servers), ["127.0.0.53:53".parse().unwrap()]);
 }

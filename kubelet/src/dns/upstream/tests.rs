@@ -92,6 +92,65 @@ async fn a_server_without_edns_is_asked_without_it() {
 }
 
 #[tokio::test]
+async fn the_records_of_a_truncated_response_are_used_if_tcp_fails() {
+    // No program listens at the port over TCP.
+    let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let (server, key) = (udp.local_addr().unwrap(), key());
+    for (answers, is_usable) in [(3, true), (0, false)] {
+        let respond = async {
+            let mut buffer = [0; 512];
+            let (length, client) = udp.recv_from(&mut buffer).await.unwrap();
+            let mut response = message("a.example.", answers, 60);
+            response.metadata.id = Message::from_vec(&buffer[..length]).unwrap().metadata.id;
+            response.metadata.truncation = true;
+            udp.send_to(&response.to_vec().unwrap(), client).await.unwrap();
+        };
+        let (response, ()) = tokio::join!(super::exchange(server, &key), respond);
+        assert_eq!(response.is_ok_and(|response| response.is_truncated()), is_usable);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_answers_an_unknown_query_with_a_header_only_is_asked_without_edns() {
+    let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let (server, key) = (udp.local_addr().unwrap(), key());
+    let respond = async {
+        let mut buffer = [0; 512];
+        let (_, client) = udp.recv_from(&mut buffer).await.unwrap();
+        // QR, RD and FORMERR, without a question.
+        let header = [buffer[0], buffer[1], 0x81, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+        udp.send_to(&header, client).await.unwrap();
+        let (length, client) = udp.recv_from(&mut buffer).await.unwrap();
+        let query = Message::from_vec(&buffer[..length]).unwrap();
+        assert!(query.edns.is_none());
+        let mut response = message("a.example.", 1, 60);
+        response.metadata.id = query.metadata.id;
+        udp.send_to(&response.to_vec().unwrap(), client).await.unwrap();
+    };
+    let (response, ()) = tokio::join!(super::exchange(server, &key), respond);
+    assert_eq!(response.unwrap().code(), 0);
+}
+
+#[tokio::test]
+async fn the_records_of_a_truncated_response_are_used_if_tcp_is_silent() {
+    let (mut tasks, udp) = (JoinSet::new(), UdpSocket::bind("127.0.0.1:0").await.unwrap());
+    let server = udp.local_addr().unwrap();
+    // It accepts connections and never answers.
+    let _tcp = TcpListener::bind(server).await.unwrap();
+    tasks.spawn(async move {
+        let mut buffer = [0; 512];
+        let (_, client) = udp.recv_from(&mut buffer).await.unwrap();
+        let mut response = message("a.example.", 1, 60);
+        (response.metadata.id, response.metadata.truncation) =
+            (u16::from_be_bytes([buffer[0], buffer[1]]), true);
+        udp.send_to(&response.to_vec().unwrap(), client).await.unwrap();
+    });
+    let started = Instant::now();
+    assert!(super::exchange(server, &key()).await.unwrap().is_truncated());
+    assert!(started.elapsed() < super::ATTEMPT_TIMEOUT * 5 / 4, "{:?}", started.elapsed());
+}
+
+#[tokio::test]
 async fn the_next_server_answers_for_one_that_fails_or_is_silent() {
     let (mut tasks, upstreams) = (JoinSet::new(), Upstreams::new());
     let failing = serve(&mut tasks, |_, _| {

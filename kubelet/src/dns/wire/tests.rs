@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use hickory_proto::op::{Edns as HickoryEdns, Message, OpCode, Query};
-use hickory_proto::rr::rdata::A;
+use hickory_proto::rr::rdata::{A, CNAME, SOA};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
 use proptest::prelude::*;
 
@@ -72,6 +72,24 @@ fn the_lifetime_is_the_shortest_time_to_live() {
     assert_eq!(response.lifetime(), Some(7));
     response.age(10);
     assert_eq!((response.lifetime(), ttl_of(&response)), (Some(0), 50));
+}
+
+#[test]
+fn an_alias_for_a_name_without_records_has_the_lifetime_of_a_negative_response() {
+    let mut message = message("a.example.", 0, 60);
+    let target: Name = "b.example.".parse().unwrap();
+    let alias = RData::CNAME(CNAME(target.clone()));
+    message.add_answer(Record::from_rdata("a.example.".parse().unwrap(), 3600, alias));
+    let parsed = |message: &Message| Response::parse(message.to_vec().unwrap()).unwrap();
+    let alone = parsed(&message);
+    assert_eq!((alone.is_negative(), alone.lifetime()), (false, Some(3600)));
+    let soa = SOA::new(target.clone(), target.clone(), 1, 2, 3, 4, 5);
+    message.insert_authorities(vec![Record::from_rdata(target.clone(), 900, RData::SOA(soa))]);
+    let negative = parsed(&message);
+    assert_eq!((negative.is_negative(), negative.lifetime()), (true, Some(5)));
+    message.add_answer(Record::from_rdata(target, 60, RData::A(A(Ipv4Addr::LOCALHOST))));
+    let positive = parsed(&message);
+    assert_eq!((positive.is_negative(), positive.lifetime()), (false, Some(60)));
 }
 
 #[test]

@@ -9,6 +9,7 @@
 mod antispoof;
 mod bridge;
 mod cleanup;
+mod dns;
 mod ipam;
 mod links;
 mod netlink;
@@ -37,6 +38,7 @@ use tokio::sync::{Notify, watch};
 
 use self::bridge::Bridge;
 use self::cleanup::VETH_REMOVAL_TIMEOUT;
+pub use self::dns::NodeDns;
 use self::netlink::Netlink;
 use self::node_cidrs::NodeCidrs;
 pub use self::peer_routes::{PeerRoutes, SyncResult};
@@ -62,13 +64,15 @@ pub struct Settings {
     /// The pod CIDRs, one per family; empty to select a free one.
     pub ranges: Vec<IpNet>,
     /// The host's current DNS configuration.
-    pub host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
+    pub host_dns: Box<dyn Fn() -> io::Result<Dns> + Send + Sync>,
     /// The known addresses of the cluster's API servers.
     pub servers: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
     /// Whether the node belongs to a cluster, which assigns its pod CIDRs.
     pub is_of_cluster: bool,
     /// Whether the kubelet serves Services.
     pub serves_services: bool,
+    /// Whether a DNS server for pods runs at the addresses of the bridge.
+    pub serves_dns: bool,
 }
 
 /// The pod network of one node.
@@ -83,8 +87,10 @@ pub struct Native {
     gateways: watch::Sender<Vec<IpAddr>>,
     peer_routes: Mutex<PeerRoutes>,
     records: Records,
-    host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
+    host_dns: Box<dyn Fn() -> io::Result<Dns> + Send + Sync>,
     servers: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
+    serves_dns: bool,
+    node_dns: Arc<NodeDns>,
     readiness: AddressReadiness,
     serves_services: bool,
     state: Mutex<State>,
@@ -174,6 +180,7 @@ impl Native {
             servers,
             is_of_cluster,
             serves_services,
+            serves_dns,
         } = settings;
         let (records, found) = Records::open(&directory)?;
         if let Err(error) = cleanup::remove_stale(&directory, &node, true) {
@@ -218,6 +225,8 @@ impl Native {
             records,
             host_dns,
             servers,
+            serves_dns,
+            node_dns: Arc::default(),
             readiness: AddressReadiness::new(is_of_cluster),
             serves_services,
             state,
@@ -252,12 +261,6 @@ impl Native {
     /// The addresses of the bridge: the current ones, then those that older pods use.
     pub fn gateways(&self) -> watch::Receiver<Vec<IpAddr>> {
         self.gateways.subscribe()
-    }
-
-    /// The name servers with that of this node, if the pod uses it. It listens at the addresses of the bridge.
-    pub fn with_node_dns(&self, dns: &Dns) -> Dns {
-        let own = self.gateways.borrow().first().filter(|_| dns.uses_node_dns).map(ToString::to_string);
-        Dns { servers: own.into_iter().chain(dns.servers.iter().cloned()).collect(), ..dns.clone() }
     }
 
     fn ranges(&self) -> Arc<Ranges> {
@@ -317,17 +320,13 @@ impl Native {
 
     fn reserve_now(&self, spec: &SandboxSpec) -> io::Result<()> {
         let key = key(&spec.identity);
+        let resolv = self.resolv_conf(&spec.dns)?;
         let pod = format!("{}/{}", spec.identity.namespace, spec.identity.pod);
         let taken = self.state().reserve(&key, pod, &self.current(), spec.host_ports.clone());
         let record = taken.map_err(io::Error::other)?;
         let aliases = &spec.host_aliases;
         let hosts =
             files::hosts(&record.addresses, spec.hostname.as_deref(), spec.domain.as_deref(), aliases);
-        let resolv = if spec.dns == Dns::default() {
-            files::resolv(&files::reachable((self.host_dns)()))
-        } else {
-            files::resolv(&self.with_node_dns(&spec.dns))
-        };
         self.records.write(&key, &record, &hosts, &resolv).map_err(|error| {
             let directory = self.records.path(&key);
             io::Error::new(error.kind(), format!("cannot write {}: {error}", directory.display()))

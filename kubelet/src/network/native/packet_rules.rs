@@ -13,13 +13,14 @@ use crate::network::nft::{Node, Port, Protocol, Repairs, Rules, legacy};
 use crate::runtime::spec::HostPort;
 
 /// The parameters of the node for its packet rules.
-fn node(bridge: &str, ranges: &Ranges, serves_services: bool) -> Node {
+fn node(bridge: &str, ranges: &Ranges, serves_services: bool, serves_dns: bool) -> Node {
     Node {
         name: bridge.to_owned(),
         bridge: bridge.to_owned(),
         cidrs: ranges.own.all().iter().map(IpNet::trunc).collect(),
         cluster: ranges.others.clone(),
         serves_services,
+        dns_servers: if serves_dns { ranges.own.gateways() } else { Vec::new() },
     }
 }
 
@@ -93,7 +94,7 @@ pub(super) fn closed_warnings(repairs: &Repairs) -> impl Iterator<Item = String>
 
 impl Native {
     fn rules_node(&self) -> Node {
-        node(&self.bridge.name, &self.ranges(), self.serves_services)
+        node(&self.bridge.name, &self.ranges(), self.serves_services, self.serves_dns)
     }
 
     /// Ensures the rules, with the host ports and the addresses of all sandboxes that are up.
@@ -110,7 +111,8 @@ impl Native {
     /// # Errors
     /// If the legacy firewall rules cannot be changed. The error is the reason.
     pub(super) fn open_legacy_firewall(&self) -> Result<Vec<String>, String> {
-        legacy::open(&self.bridge.name, self.serves_services).map_err(|error| error.to_string())
+        let Node { bridge, dns_servers, .. } = self.rules_node();
+        legacy::open(&bridge, self.serves_services, &dns_servers).map_err(|error| error.to_string())
     }
 }
 

@@ -216,7 +216,7 @@ mod tests {
         let ranges = |text: &str| vec![text.parse().unwrap()];
         let name = "node".to_owned();
         let (cidrs, cluster) = (ranges("10.0.0.0/24"), ranges("10.0.1.0/24"));
-        let node = Node { bridge: name.clone(), name, cidrs, cluster, serves_services: false };
+        let node = Node { bridge: name.clone(), name, cidrs, cluster, ..Node::default() };
         let check =
             |from, to, reply_from, reply_to| flow(from, to, reply_from, reply_to, true).is_masqueraded(&node);
         let (pod, other, own, out) = ("10.0.0.2:40", "10.0.1.2:53", "192.0.2.1:40", "9.9.9.9:53");

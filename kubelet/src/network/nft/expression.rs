@@ -21,7 +21,7 @@ const META_NFPROTO: u32 = 15;
 pub(super) const META_L4PROTO: u32 = 16;
 
 impl Expression {
-    fn new(name: &str, data: &Attributes) -> Self {
+    pub(super) fn new(name: &str, data: &Attributes) -> Self {
         Self(Attributes::new().text(1, name).nested(2, data))
     }
 

@@ -1,17 +1,19 @@
 //! Cooperation with other firewalls. If their default policy drops forwarded packets, packets of pods are accepted.
-//! Their other rules stay in effect. Pure.
+//! If it drops packets for the host, DNS queries of pods are accepted ([`dns_input`]). Their other rules stay in effect.
+//! Pure.
 //!
 //! A chain with the policy "drop" gets two rules at its end, which change the default for the bridge. While the kubelet
 //! serves Services, a third one accepts connections to Services, which may lead from other machines to endpoints on
 //! other nodes. They change none of the administrator's rules. Their comments identify them.
 
 use super::Node;
+use super::dns_input;
 use super::expression::{Expression, accept, count, has_mark, iif_is, iptables_mark, oif_is};
 use super::services::SERVICE_MARK;
 use super::table::{INET, kind, new_rule};
 use super::wire::{Attributes, Message};
 
-/// A chain of another table that sees forwarded packets.
+/// A chain of another table that sees forwarded packets, or packets for this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forward {
     /// The family, `NFPROTO_*`.
@@ -20,6 +22,8 @@ pub struct Forward {
     pub table: String,
     /// The chain name.
     pub chain: String,
+    /// Whether the chain sees packets for this host, and not forwarded ones.
+    pub is_input: bool,
     /// Whether the policy of the chain is to drop.
     pub drops: bool,
     /// Whether a running program owns the table exclusively.
@@ -47,9 +51,17 @@ impl Forward {
         self.ours.iter().map(delete).collect()
     }
 
+    /// The comments of the rules that the chain needs if it drops packets, in order.
+    fn wanted(&self, node: &Node) -> Vec<String> {
+        if self.is_input { dns_input::comments(node, self.family) } else { forward_comments(node) }
+    }
+
     fn add_own_rules(&self, node: &Node) -> Vec<Message> {
+        if self.is_input {
+            return dns_input::accept_queries(self, node);
+        }
         let rules = [iif_is(&node.bridge), oif_is(&node.bridge), self.to_services()];
-        let rules = rules.into_iter().zip(wanted(node));
+        let rules = rules.into_iter().zip(forward_comments(node));
         let rules = rules.map(|(which, comment)| {
             // iptables counts each rule.
             let rule: Vec<Expression> = which.into_iter().chain([count(), accept()]).collect();
@@ -70,7 +82,15 @@ impl Forward {
             10 => "ip6",
             _ => "inet",
         };
-        format!("{family} {} {}", self.table, self.chain)
+        let what = if self.is_input { " (DNS)" } else { "" };
+        format!("{family} {} {}{what}", self.table, self.chain)
+    }
+
+    /// A chain of iptables or of nftables that drops packets for this host.
+    #[cfg(test)]
+    pub fn input(family: u8) -> Self {
+        let (table, chain) = ("filter".to_owned(), "INPUT".to_owned());
+        Self { family, table, chain, is_input: true, drops: true, is_owned: false, ours: Vec::new() }
     }
 }
 
@@ -80,7 +100,7 @@ pub fn comments(name: &str) -> [String; 3] {
 }
 
 /// The comments of the rules of a node. The last one exists only while the kubelet serves Services.
-fn wanted(node: &Node) -> Vec<String> {
+fn forward_comments(node: &Node) -> Vec<String> {
     let count = if node.serves_services { 3 } else { 2 };
     comments(&node.name).into_iter().take(count).collect()
 }
@@ -98,11 +118,11 @@ pub struct Firewalls {
 
 /// Plans the changes. Chains that drop packets get all rules, others get none.
 pub fn plan(node: &Node, chains: &[Forward]) -> Firewalls {
-    let wanted = wanted(node);
     let mut firewalls = Firewalls::default();
     for chain in chains {
+        let wanted = chain.wanted(node);
         let is_open = chain.ours.iter().map(|rule| &rule.comment).eq(&wanted);
-        match (chain.drops, is_open) {
+        match (chain.drops && !wanted.is_empty(), is_open) {
             (true, true) => {}
             (true, false) if chain.is_owned => firewalls.closed.push(chain.name()),
             (true, false) => {
@@ -124,12 +144,12 @@ mod tests {
         let ours = ours.iter().zip(1..);
         let ours = ours.map(|(comment, handle)| OwnRule { handle, comment: (*comment).to_owned() });
         let (table, chain) = ("filter".to_owned(), "FORWARD".to_owned());
-        Forward { family: 2, table, chain, drops, is_owned: false, ours: ours.collect() }
+        Forward { family: 2, table, chain, is_input: false, drops, is_owned: false, ours: ours.collect() }
     }
 
     fn node(serves_services: bool) -> Node {
         let (name, bridge) = ("node".to_owned(), "br0".to_owned());
-        Node { name, bridge, cidrs: vec![], cluster: vec![], serves_services }
+        Node { name, bridge, serves_services, ..Node::default() }
     }
 
     /// Checks how many rules the plan deletes and creates.
@@ -161,6 +181,31 @@ mod tests {
         assert_eq!(changed(&[]), 2, "two new rules");
         assert_eq!(changed(&[&from, &to]), 0);
         assert_eq!(changed(&[&from, &to, &services]), 5, "three deleted and two new rules");
+    }
+
+    #[test]
+    fn a_chain_that_drops_packets_for_the_host_accepts_dns_while_the_node_has_a_server() {
+        let node = node(true);
+        let with_dns = Node { dns_servers: vec![[10, 1, 0, 1].into()], ..node.clone() };
+        let closed = Forward::input(2);
+        let ours = crate::network::nft::dns_input::comments(&with_dns, 2).into_iter().zip(1..);
+        let ours = ours.map(|(comment, handle)| OwnRule { handle, comment }).collect();
+        let open = Forward { ours, ..closed.clone() };
+        let accepting = Forward { drops: false, ..open.clone() };
+        for (node, chain, changes, opened) in [
+            (&with_dns, &closed, 2, 1),
+            (&with_dns, &open, 0, 0),
+            (&with_dns, &accepting, 2, 0),
+            (&node, &open, 2, 0),
+            (&node, &closed, 0, 0),
+        ] {
+            let planned = plan(node, std::slice::from_ref(chain));
+            assert_eq!(
+                (planned.messages.len(), planned.opened.len()),
+                (changes, opened),
+                "{node:?} {chain:?}"
+            );
+        }
     }
 
     #[test]

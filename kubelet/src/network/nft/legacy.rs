@@ -3,14 +3,17 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::process::{Command, Output};
 
-use super::Error;
+use super::dns_input::{legacy_rules, legacy_servers};
 use super::firewall::comments;
 use super::services::SERVICE_MARK;
+use super::{Error, Family};
 
 /// The firewall of one address family.
 struct Tables {
+    family: Family,
     /// The kernel's list of the tables in use, in this thread's network namespace.
     names: &'static str,
     /// The program names to try, in order.
@@ -18,19 +21,31 @@ struct Tables {
 }
 
 const FAMILIES: [Tables; 2] = [
-    Tables { names: "/proc/thread-self/net/ip_tables_names", programs: ["iptables-legacy", "iptables"] },
-    Tables { names: "/proc/thread-self/net/ip6_tables_names", programs: ["ip6tables-legacy", "ip6tables"] },
+    Tables {
+        family: Family::V4,
+        names: "/proc/thread-self/net/ip_tables_names",
+        programs: ["iptables-legacy", "iptables"],
+    },
+    Tables {
+        family: Family::V6,
+        names: "/proc/thread-self/net/ip6_tables_names",
+        programs: ["ip6tables-legacy", "ip6tables"],
+    },
 ];
 
 /// Accepts packets of the bridge if the policy of FORWARD is to drop, and connections to Services if the kubelet serves
-/// them. Returns the chains that were changed. Does nothing if the firewall is not in use.
+/// them. Accepts DNS queries of pods to `dns_servers` if the policy of INPUT is to drop. Returns the chains that were
+/// changed. Does nothing if the firewall is not in use.
 ///
 /// # Errors
 /// If the firewall is in use and cannot be read or changed.
-pub fn open(bridge: &str, serves_services: bool) -> Result<Vec<String>, Error> {
+pub fn open(bridge: &str, serves_services: bool, dns_servers: &[IpAddr]) -> Result<Vec<String>, Error> {
     let mut opened = Vec::new();
     for tables in FAMILIES.iter().filter(|tables| tables.are_used()) {
         let program = tables.program()?;
+        if open_input(program, bridge, dns_servers, tables.family)? {
+            opened.push(format!("INPUT (DNS) of {program}"));
+        }
         if !drops(&run(program, &["-S", "FORWARD"])?.stdout) {
             continue;
         }
@@ -51,6 +66,35 @@ pub fn open(bridge: &str, serves_services: bool) -> Result<Vec<String>, Error> {
     Ok(opened)
 }
 
+/// Accepts DNS queries of pods if the policy of INPUT is to drop, and removes rules that are not needed. Returns whether
+/// rules were missing.
+fn open_input(
+    program: &'static str,
+    bridge: &str,
+    dns_servers: &[IpAddr],
+    family: Family,
+) -> Result<bool, Error> {
+    let listed = run(program, &["-S", "INPUT"])?.stdout;
+    let listed = String::from_utf8_lossy(&listed);
+    let is_dropping = listed.lines().any(|line| line == "-P INPUT DROP");
+    let wanted = if is_dropping { dns_servers } else { &[] };
+    let unwanted: Vec<IpAddr> =
+        legacy_servers(bridge, &listed).into_iter().filter(|server| !wanted.contains(server)).collect();
+    for rule in legacy_rules(bridge, &unwanted, family) {
+        if has(program, &rule)? {
+            change(program, "-D", &rule)?;
+        }
+    }
+    let mut is_missing = false;
+    for rule in legacy_rules(bridge, wanted, family) {
+        if !has(program, &rule)? {
+            change(program, "-A", &rule)?;
+            is_missing = true;
+        }
+    }
+    Ok(is_missing)
+}
+
 /// Removes the rules that [`open`] added.
 ///
 /// # Errors
@@ -58,6 +102,7 @@ pub fn open(bridge: &str, serves_services: bool) -> Result<Vec<String>, Error> {
 pub fn close(bridge: &str) -> Result<(), Error> {
     for tables in FAMILIES.iter().filter(|tables| tables.are_used()) {
         let program = tables.program()?;
+        open_input(program, bridge, &[], tables.family)?;
         for rule in rules(bridge) {
             if has(program, &rule)? {
                 change(program, "-D", &rule)?;

@@ -1,7 +1,8 @@
 //! Packet rules for pods in nftables: host-port DNAT, masquerading, and exceptions in other firewalls.
 //!
 //! The kubelet has one table of its own, and up to three rules in each chain of another table that drops forwarded packets
-//! by default. It sets all of them by netlink. Changes are computed from the current rules ([`host_ports::plan`],
+//! by default. A chain that drops packets for the host gets rules for DNS. The kubelet sets all of them by netlink.
+//! Changes are computed from the current rules ([`host_ports::plan`],
 //! [`firewall::plan`], [`table::Table`]) and sent in one atomic batch. The kernel rejects the batch if another
 //! program changed rules meanwhile.
 //!
@@ -9,6 +10,7 @@
 
 mod antispoof;
 mod conntrack;
+mod dns_input;
 mod error;
 mod expression;
 mod firewall;
@@ -136,7 +138,7 @@ impl Family {
 }
 
 /// The parameters of a node for its packet rules.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// The table name, which also begins the comments of rules in other tables.
     pub name: String,
@@ -150,6 +152,8 @@ pub struct Node {
     pub cluster: Vec<IpNet>,
     /// Whether the kubelet serves Services, so that other firewalls must accept connections to them.
     pub serves_services: bool,
+    /// The addresses of the bridge at which a DNS server answers the node and its pods; empty without a server.
+    pub dns_servers: Vec<IpAddr>,
 }
 
 /// What [`Rules::ensure`] changed.

@@ -6,11 +6,12 @@ use rustix::io::Errno;
 
 use super::Family;
 use super::antispoof::{self, BRIDGE};
+use super::dns_input;
 use super::firewall::{Forward, OwnRule, comments};
 use super::host_ports::{Map, Port};
 use super::intervals::IntervalEdge;
 use super::socket::{RequestError, Socket};
-use super::table::{FORWARD, Hook, INET, LIST_ELEMENT, Layout, SetSpec, kind, read_comment};
+use super::table::{FORWARD, Hook, INET, INPUT, LIST_ELEMENT, Layout, SetSpec, kind, read_comment};
 use super::wire::{Attributes, Received, attributes, find, long, number, text};
 
 /// All rules that concern the node.
@@ -23,7 +24,7 @@ pub struct KernelRules {
     pub ports: Option<BTreeSet<Port>>,
     /// The anti-spoofing table of the node.
     pub antispoof: Option<antispoof::Found>,
-    /// Chains of other tables that see forwarded packets.
+    /// Chains of other tables that see forwarded packets or packets for this host.
     pub forward: Vec<Forward>,
 }
 
@@ -95,8 +96,9 @@ fn read_rules(socket: &mut Socket, name: &str) -> Result<KernelRules, RequestErr
     let comments = comments(name);
     let mut forward = Vec::new();
     for chain in chains.into_iter().filter(|chain| !is_ours(&chain)) {
-        let Some(hook) = chain.hook.filter(|hook| hook.number == FORWARD && HOSTS.contains(&chain.family))
-        else {
+        let is_concerned =
+            |hook: &Hook| [FORWARD, INPUT].contains(&hook.number) && HOSTS.contains(&chain.family);
+        let Some(hook) = chain.hook.filter(is_concerned) else {
             continue;
         };
         let is_owned = |table: &Named| {
@@ -105,11 +107,16 @@ fn read_rules(socket: &mut Socket, name: &str) -> Result<KernelRules, RequestErr
         let of = Attributes::new().text(1, &chain.table).text(2, &chain.name);
         let rules = socket.list(kind::GET_RULE, chain.family, of, read_rule)?;
         let ours = rules.into_iter().filter(|rule| rule.table == chain.table && rule.chain == chain.name);
-        let ours = ours.filter(|rule| comments.contains(&rule.comment));
+        let is_input = hook.number == INPUT;
+        let ours = ours.filter(|rule| match is_input {
+            true => dns_input::is_own_comment(name, &rule.comment),
+            false => comments.contains(&rule.comment),
+        });
         forward.push(Forward {
             family: chain.family,
             is_owned: tables.iter().any(is_owned),
-            drops: hook.drops_forwarded(),
+            is_input,
+            drops: hook.drops(),
             ours: ours.map(|rule| OwnRule { handle: rule.handle, comment: rule.comment }).collect(),
             table: chain.table,
             chain: chain.name,

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
+use super::dns_input;
 use super::expression::{self as on, Expression, value};
 use super::host_ports::{Map, Port, address_bytes};
 use super::intervals::{IntervalEdge, edges};
@@ -73,7 +74,7 @@ pub struct Hook {
 /// The hook `NF_INET_PRE_ROUTING`.
 pub const PREROUTING: u32 = 0;
 /// The hook `NF_INET_LOCAL_IN`.
-const INPUT: u32 = 1;
+pub const INPUT: u32 = 1;
 /// The hook `NF_INET_FORWARD`.
 pub const FORWARD: u32 = 2;
 /// The hook `NF_INET_LOCAL_OUT`.
@@ -97,9 +98,9 @@ impl Hook {
         Self { of: of.to_owned(), number, priority, policy: POLICY_ACCEPT }
     }
 
-    /// Whether the chain drops forwarded packets by default.
-    pub fn drops_forwarded(&self) -> bool {
-        self.of == "filter" && self.number == FORWARD && self.policy == POLICY_DROP
+    /// Whether the chain drops packets by default.
+    pub fn drops(&self) -> bool {
+        self.of == "filter" && self.policy == POLICY_DROP
     }
 }
 
@@ -221,7 +222,7 @@ impl<'a> Table<'a> {
         self.rules.push((chain, comment, expressions));
     }
 
-    /// Protects the loopback addresses of the host. `route_localnet` lets replies to `localhost` return over the
+    /// Protects the loopback addresses of the host, and its DNS server from other machines. `route_localnet` lets replies to `localhost` return over the
     /// bridge. These rules drop all other packets of pods to loopback addresses: before DNAT the first packet of a
     /// connection, and at input the rest. Forwarded packets pass only the first of these chains, and only once per
     /// connection.
@@ -238,6 +239,9 @@ impl<'a> Table<'a> {
         for (chain, more) in [(IN, vec![]), (GUARD, on::is_untracked()), (GUARD, on::is_original_direction())]
         {
             self.rule(chain, comment_text, [to_localhost.clone(), more, vec![on::drop()]].concat());
+        }
+        for expressions in dns_input::drop_foreign_queries(self.node) {
+            self.rule(GUARD, "only this host and its pods use its DNS server", expressions);
         }
     }
 

@@ -111,10 +111,20 @@ fn the_dns_server_of_the_node_is_used_as_that_of_a_cluster() {
     let config = json!({"nameservers": ["192.0.2.1", "192.0.2.2", "192.0.2.3"]});
     let (dns, notes) = of(&pod(json!({"dnsConfig": config})), &facts);
     assert_eq!((dns.servers.len(), notes.len()), (2, 1));
+    assert!(notes[0].message.ends_with(": the DNS server of the node 192.0.2.1 192.0.2.2"), "{:?}", notes[0]);
 }
 
 #[test]
 fn the_kubelet_reads_another_resolv_conf_in_place_of_the_engine() {
     let facts = Facts { has_own_resolv_conf: true, ..facts(false) };
     assert_eq!(of(&pod(json!({"dnsPolicy": "Default"})), &facts).0.servers, ["9.9.9.9"]);
+    // A pod with its own network cannot reach the loopback of the host.
+    let host_dns = Dns { servers: vec!["127.0.0.1".into(), "9.9.9.9".into()], ..Dns::default() };
+    let facts = Facts { host_dns, ..facts };
+    let servers = |spec| of(&pod(spec), &facts).0.servers;
+    assert_eq!(servers(json!({"dnsPolicy": "Default"})), ["9.9.9.9"]);
+    assert_eq!(servers(json!({"dnsPolicy": "Default", "hostNetwork": true})), ["127.0.0.1", "9.9.9.9"]);
+    let host_dns = Dns { servers: vec!["::1".into()], ..Dns::default() };
+    let (dns, notes) = of(&pod(json!({"dnsPolicy": "Default"})), &Facts { host_dns, ..facts });
+    assert_eq!((dns.servers.len(), notes.len()), (0, 1));
 }

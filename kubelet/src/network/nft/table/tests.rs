@@ -8,7 +8,7 @@ use crate::network::nft::Protocol;
 
 fn node(cidrs: &[&str]) -> Node {
     let cidrs = cidrs.iter().map(|text| text.parse().unwrap()).collect();
-    Node { name: "node".to_owned(), bridge: "br0".to_owned(), cidrs, cluster: vec![], serves_services: false }
+    Node { name: "node".to_owned(), bridge: "br0".to_owned(), cidrs, ..Node::default() }
 }
 
 #[test]
@@ -20,6 +20,7 @@ fn table_layout_covers_all_settings() {
         node(&["10.1.0.0/24"]),
         node(&["10.1.0.0/25", "fd00::/64"]),
         Node { bridge: "br1".to_owned(), ..one.clone() },
+        Node { dns_servers: vec!["10.1.0.1".parse().unwrap()], ..one.clone() },
         Node { cluster: node(&["10.0.0.0/8"]).cidrs, ..one },
     ];
     for other in others {

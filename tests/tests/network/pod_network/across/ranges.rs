@@ -46,8 +46,9 @@ async fn try_open(node: &str, root: &Path, given: &[&str]) -> std::io::Result<Ar
         node: node.to_owned(),
         directory: root.to_owned(),
         ranges: given.iter().map(|range| range.parse().unwrap()).collect(),
-        host_dns: Box::new(Dns::default),
+        host_dns: Box::new(|| Ok(Dns::default())),
         servers: Box::new(|| vec![address(SERVER)]),
+        serves_dns: false,
         is_of_cluster: true,
         serves_services: false,
     };

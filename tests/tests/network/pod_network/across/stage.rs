@@ -192,16 +192,8 @@ impl Stage {
         let name = BRIDGE.to_owned();
         let know = |cluster: &[IpNet]| {
             let (name, bridge) = (name.clone(), name.clone());
-            ensure(
-                &nft::Node {
-                    name,
-                    bridge,
-                    cidrs: own.clone(),
-                    cluster: cluster.to_vec(),
-                    serves_services: false,
-                },
-                &[],
-            );
+            let (cidrs, cluster) = (own.clone(), cluster.to_vec());
+            ensure(&nft::Node { name, bridge, cidrs, cluster, ..nft::Node::default() }, &[]);
         };
         let response = self.across[number].sync(&own, &others, know);
         self.enter(At::Router);

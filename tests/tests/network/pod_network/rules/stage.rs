@@ -68,6 +68,7 @@ pub fn node() -> Node {
         cidrs: vec!["10.88.1.0/24".parse().unwrap(), "fd88:0:0:1::/64".parse().unwrap()],
         cluster: vec!["10.88.0.0/16".parse().unwrap(), "fd88::/48".parse().unwrap()],
         serves_services: true,
+        dns_servers: [4, 6].map(|version| gateway(version).parse().unwrap()).to_vec(),
     }
 }
 
