@@ -114,6 +114,15 @@ impl Native {
         let Node { bridge, dns_servers, .. } = self.rules_node();
         legacy::open(&bridge, self.serves_services, &dns_servers).map_err(|error| error.to_string())
     }
+
+    /// Does [`Native::open_legacy_firewall`], and logs its error. Returns the chains that were changed.
+    pub(super) fn try_open_legacy_firewall(&self) -> Vec<String> {
+        // If that firewall was in use at the start, an event has reported the error.
+        self.open_legacy_firewall().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the legacy iptables firewall may drop packets of pods");
+            Vec::new()
+        })
+    }
 }
 
 /// Removes all rules of the node with this bridge.

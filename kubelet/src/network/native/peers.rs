@@ -135,6 +135,8 @@ impl Native {
         }
         self.set(|ranges| ranges.own = own);
         self.ensure_rules()?;
+        // Its rules for DNS queries contain the addresses of the bridge.
+        self.try_open_legacy_firewall();
         Ok(Ok(()))
     }
 

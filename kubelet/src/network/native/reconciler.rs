@@ -300,13 +300,7 @@ impl Native {
                     Some(self.repair_rules(&mut outcome.repaired).map_err(|error| error.to_string()));
             }
             if due == Due::ALL {
-                match self.open_legacy_firewall() {
-                    Ok(opened) => outcome.repaired.extend(opened.into_iter().map(opened_message)),
-                    // If that firewall was in use at the start, it was reported then.
-                    Err(error) => {
-                        tracing::warn!(%error, "the legacy iptables firewall may drop packets of pods")
-                    }
-                }
+                outcome.repaired.extend(self.try_open_legacy_firewall().into_iter().map(opened_message));
             }
             match cluster_state {
                 ClusterState::Member(members) if due.routes => {

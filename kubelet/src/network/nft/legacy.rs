@@ -43,31 +43,40 @@ pub fn open(bridge: &str, serves_services: bool, dns_servers: &[IpAddr]) -> Resu
     let mut opened = Vec::new();
     for tables in FAMILIES.iter().filter(|tables| tables.are_used()) {
         let program = tables.program()?;
+        // An error of INPUT concerns DNS only, so FORWARD comes first.
+        if open_forward(program, bridge, serves_services)? {
+            opened.push(format!("FORWARD of {program}"));
+        }
         if open_input(program, bridge, dns_servers, tables.family)? {
             opened.push(format!("INPUT (DNS) of {program}"));
         }
-        if !drops(&run(program, &["-S", "FORWARD"])?.stdout) {
-            continue;
-        }
-        let mut is_open = true;
-        let [from, to, to_services] = rules(bridge);
-        for (rule, is_wanted) in [(from, true), (to, true), (to_services, serves_services)] {
-            match (has(program, &rule)?, is_wanted) {
-                (false, true) => {
-                    change(program, "-A", &rule)?;
-                    is_open = false;
-                }
-                (true, false) => change(program, "-D", &rule)?,
-                (true, true) | (false, false) => {}
-            }
-        }
-        opened.extend((!is_open).then(|| format!("FORWARD of {program}")));
     }
     Ok(opened)
 }
 
-/// Accepts DNS queries of pods if the policy of INPUT is to drop, and removes rules that are not needed. Returns whether
-/// rules were missing.
+/// Accepts packets of the bridge and connections to Services if the policy of FORWARD is to drop. Returns whether rules
+/// were missing.
+fn open_forward(program: &'static str, bridge: &str, serves_services: bool) -> Result<bool, Error> {
+    if !drops(&run(program, &["-S", "FORWARD"])?.stdout) {
+        return Ok(false);
+    }
+    let mut is_missing = false;
+    let [from, to, to_services] = rules(bridge);
+    for (rule, is_wanted) in [(from, true), (to, true), (to_services, serves_services)] {
+        match (has(program, &rule)?, is_wanted) {
+            (false, true) => {
+                change(program, "-A", &rule)?;
+                is_missing = true;
+            }
+            (true, false) => change(program, "-D", &rule)?,
+            (true, true) | (false, false) => {}
+        }
+    }
+    Ok(is_missing)
+}
+
+/// Accepts DNS queries of pods if the policy of INPUT is to drop, and removes rules that are not needed. Returns
+/// whether rules were missing.
 fn open_input(
     program: &'static str,
     bridge: &str,
@@ -102,12 +111,12 @@ fn open_input(
 pub fn close(bridge: &str) -> Result<(), Error> {
     for tables in FAMILIES.iter().filter(|tables| tables.are_used()) {
         let program = tables.program()?;
-        open_input(program, bridge, &[], tables.family)?;
         for rule in rules(bridge) {
             if has(program, &rule)? {
                 change(program, "-D", &rule)?;
             }
         }
+        open_input(program, bridge, &[], tables.family)?;
     }
     Ok(())
 }
