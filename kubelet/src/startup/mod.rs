@@ -83,7 +83,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 /// Records an event if the name servers of the host cannot be read. Pods with `dnsPolicy: Default` need them.
 fn report_resolv_conf(options: &Options, outbox: &Arc<Outbox>) {
     if let Err(error) = node::host_dns(&options.resolv_conf) {
-        let text = format!("pods get no name servers of this node: {error}; see --resolv-conf");
+        let text = format!(
+            "pods that use the name servers of this node do not start with the kubelet's pod network: {error}; \
+             see --resolv-conf"
+        );
         record_event(outbox, &options.node_name, Severity::Warning, "ResolvConfFailed", text);
     }
 }

@@ -222,10 +222,10 @@ impl<'a> Table<'a> {
         self.rules.push((chain, comment, expressions));
     }
 
-    /// Protects the loopback addresses of the host, and its DNS server from other machines. `route_localnet` lets replies to `localhost` return over the
-    /// bridge. These rules drop all other packets of pods to loopback addresses: before DNAT the first packet of a
-    /// connection, and at input the rest. Forwarded packets pass only the first of these chains, and only once per
-    /// connection.
+    /// Protects the loopback addresses of the host from pods, and its DNS server from other machines. `route_localnet`
+    /// lets replies to `localhost` return over the bridge. The first rules drop all other packets of pods to loopback
+    /// addresses: before DNAT the first packet of a connection, and at input the rest. Forwarded packets pass only the
+    /// first of these chains, and only once per connection.
     fn guard(&mut self) {
         // In IPv6 the kernel always drops such packets.
         let (loopback, bits) = Family::V4.loopback();
