@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use kubelet::network::native::bridge_of;
+use kubelet::network::native::{bridge_of, services_table_of};
 use kubelet::network::nft::Rules;
+use kubelet::network::nft::services::ServiceTable;
 
 pub fn bridge(node: &str) -> Option<String> {
     Some(bridge_of(node)).filter(|name| Path::new("/sys/class/net").join(name).exists())
@@ -80,6 +81,10 @@ fn remove_named(bridge: &str) {
     if let Err(error) = removed {
         eprintln!("the rules of {bridge} stay behind: {error}");
     }
+    let services = services_table_of(bridge);
+    if let Err(error) = ServiceTable::open().and_then(|mut table| table.remove(&services)) {
+        eprintln!("the table {services} stays behind: {error}");
+    }
     // Tunnel devices exist only if a router was between this node and another.
     let tunnels = ["4", "6"].map(|version| bridge.replacen("coracle", &format!("coracle{version}"), 1));
     for link in tunnels.iter().map(String::as_str).chain([bridge]) {
@@ -91,14 +96,16 @@ fn remove_named(bridge: &str) {
     }
 }
 
-/// Returns the nftables tables of all nodes, for IP and for bridges. Each is named after its bridge.
+/// Returns the names of the bridges whose nftables tables exist: for IP, for frames or for Services.
 fn tables() -> Vec<String> {
     let listed = Command::new("nft").args(["list", "tables"]).output();
     let text = listed.map(|output| output.stdout).unwrap_or_default();
     let tables = String::from_utf8_lossy(&text);
     let of_family = |line| ["table inet ", "table bridge "].iter().find_map(|of| str::strip_prefix(line, of));
-    let names: BTreeSet<&str> = tables.lines().filter_map(of_family).collect();
-    names.into_iter().filter(|name| name.starts_with("coracle-")).map(str::to_owned).collect()
+    let names = tables.lines().filter_map(of_family).filter(|name| name.starts_with("coracle-"));
+    let bridges: BTreeSet<String> =
+        names.map(|name| name.replacen("coracle-services-", "coracle-", 1)).collect();
+    bridges.into_iter().collect()
 }
 
 /// Returns all node bridges with the names of their nodes.

@@ -3,14 +3,15 @@
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use kubelet::network::native::bridge_of;
+use kubelet::network::native::{bridge_of, services_table_of};
 use tests::host::{ip, run};
 use tests::{Host, network};
 
-/// Packet rules for that node's pods, and the name of its bridge.
+/// Creates the nftables tables of a node, and returns the name of its bridge.
 fn rules_of(node: &str) -> String {
     let name = bridge_of(node);
-    run(&format!("nft 'add table inet {name}; add table bridge {name}'"));
+    let services = services_table_of(&name);
+    run(&format!("nft 'add table inet {name}; add table bridge {name}; add table inet {services}'"));
     name
 }
 
@@ -32,8 +33,10 @@ async fn leftover_rules_of_ended_test_nodes_are_removed() {
     let _kubelet = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&runs).unwrap()).unwrap();
     network::sweep(|_| false);
     let left = tables();
-    assert!(!left.contains(&killed), "{left}");
-    for name in [&stopped, &runs, "theirs"] {
+    for name in [&killed, &services_table_of(&killed)] {
+        assert!(!left.contains(name), "{name}: {left}");
+    }
+    for name in [&stopped, &services_table_of(&stopped), &runs, &services_table_of(&runs), "theirs"] {
         assert!(left.contains(name), "{name}: {left}");
     }
 }
