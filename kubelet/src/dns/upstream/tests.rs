@@ -147,7 +147,7 @@ async fn the_records_of_a_truncated_response_are_used_if_tcp_is_silent() {
     });
     let started = Instant::now();
     assert!(super::exchange(server, &key()).await.unwrap().is_truncated());
-    assert!(started.elapsed() < super::ATTEMPT_TIMEOUT * 5 / 4, "{:?}", started.elapsed());
+    assert!(started.elapsed() < super::ATTEMPT_TIMEOUT * 2, "{:?}", started.elapsed());
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
-use tests::{DEADLINE, IMAGE, Pod, wait_until};
+use tests::{DEADLINE, IMAGE, Pod, network, wait_until};
 
 use crate::pod_network_nodes::asking::{Client, socket};
 use crate::pod_network_nodes::cluster::{Cluster, WEB, web};
@@ -167,6 +167,12 @@ async fn services_work_from_pods_nodes_and_outside() {
     assert!(b.run("nft list tables").contains("coracle-services"));
     b.node.remove("web.yaml");
     b.node.wait_gone(WEB).await;
+    let root_dir = b.node.root_dir();
+    let has_released = async || match network::records(&root_dir) {
+        0 => Ok(()),
+        records => Err(format!("{records} pods have addresses")),
+    };
+    wait_until(DEADLINE, has_released).await.unwrap();
     b.node.stop().await;
     let tables = b.run("nft list tables");
     assert!(!tables.contains("coracle"), "{tables}");
