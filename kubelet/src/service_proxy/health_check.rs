@@ -127,7 +127,7 @@ async fn answer(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests {
     //! Tests of the servers over HTTP.
     use std::collections::BTreeMap;

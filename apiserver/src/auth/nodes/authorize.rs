@@ -45,7 +45,7 @@ pub fn authorize(node: &str, request: &Attributes) -> NodeDecision {
         ("discovery.k8s.io", "endpointslices")
             if on.subresource.is_empty() && matches!(verb, "get" | "list" | "watch") =>
         {
-            Verdict::Allowed
+            NodeDecision::Allowed
         }
         ("", "nodes") => of_nodes(verb, on),
         ("", "pods") => pod(node, verb, on),
