@@ -1,6 +1,6 @@
 //! Service proxy: makes the addresses of Services work on this node, by packet rules.
 //!
-//! [`plan`] computes the rules from the Services and their EndpointSlices. The loop here applies them after each
+//! [`plan()`] computes the rules from the Services and their EndpointSlices. The loop here applies them after each
 //! change, and again when another program has changed packet rules. [`health_check`] answers load balancers that ask
 //! whether this node has endpoints.
 
