@@ -5,6 +5,8 @@ use serde_json::Value;
 
 use super::items::{self, Item};
 use super::position::{Located, Position};
+use super::text::SyntaxError;
+use super::value::DecodeLimits;
 use super::{Outcome, convert, escapes, json, json_position, position, yaml};
 use crate::field_error::{FieldError, FieldErrors, Target};
 use crate::problem::{ObjectName, Problem};
@@ -44,6 +46,23 @@ fn decode_text(chunk: Chunk<'_>, outcome: &mut Outcome<'_>) -> bool {
         Err(error) => outcome.problem(error.problem(chunk.lines_before)),
     }
     true
+}
+
+/// Parses the values of one document, of any kind. JSON values may follow each other.
+pub(super) fn values(text: &str, limits: &DecodeLimits) -> Result<Vec<Value>, SyntaxError> {
+    let escaped = escapes::without_apostrophe_escapes(text);
+    let text = escaped.as_deref().unwrap_or(text);
+    let mut json_error = None;
+    if text.trim_start().starts_with(['{', '[']) {
+        match json::parse(text, limits) {
+            Ok(values) => return Ok(values.into_iter().map(|parsed| parsed.value).collect()),
+            Err(error) => json_error = resembles_json(text).then_some(error),
+        }
+    }
+    match yaml::parse(text, limits) {
+        Ok(value) => Ok(value.into_iter().collect()),
+        Err(error) => Err(json_error.unwrap_or(error)),
+    }
 }
 
 /// True for a list, and for a map whose first key is quoted.

@@ -117,6 +117,42 @@ impl Outcome<'_> {
     }
 }
 
+/// One document of a manifest, with values of any kind.
+#[derive(Debug)]
+pub struct Document<'a> {
+    /// The text, including its `---` line.
+    pub text: &'a str,
+    /// 1-based line at which the document begins.
+    pub line: u32,
+    /// The values. Several if JSON values follow each other, none if the document contains only comments.
+    pub values: Result<Vec<Value>, Box<Problem>>,
+}
+
+/// Splits a manifest into documents, and parses each as JSON or YAML of any kind. An invalid document does not affect
+/// the other documents.
+///
+/// # Errors
+/// If the manifest is not text, is too large, or has more than 10,000 documents.
+pub fn documents(bytes: &[u8]) -> Result<Vec<Document<'_>>, Box<Problem>> {
+    let text = text::read(bytes).map_err(|error| Box::new(error.problem(0)))?;
+    let chunks = document::split(text);
+    if chunks.len() > MAX_DOCUMENTS {
+        let what = format!("the manifest holds more than {MAX_DOCUMENTS} documents");
+        return Err(Box::new(text::problem(1, 1, &what, "split it into several files").problem(0)));
+    }
+    let limits = DecodeLimits::default();
+    let parse = |chunk: document::Chunk<'_>| {
+        let values = document::values(chunk.text, &limits);
+        values.map_err(|error| Box::new(error.problem(chunk.lines_before)))
+    };
+    let documents = chunks.into_iter().map(|chunk| Document {
+        text: chunk.text,
+        line: chunk.lines_before.saturating_add(1),
+        values: parse(chunk),
+    });
+    Ok(documents.collect())
+}
+
 /// Parses one JSON or YAML document of any kind. Returns `None` if it contains only comments.
 ///
 /// # Errors

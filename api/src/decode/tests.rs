@@ -4,7 +4,7 @@
 mod hostile;
 mod process_usage;
 
-use super::{decode, decode_with};
+use super::{decode, decode_with, documents};
 use crate::field_error::{ErrorType, FieldError, Target};
 use crate::object::Object;
 
@@ -310,4 +310,19 @@ fn escaped_apostrophe_in_double_quotes_is_accepted() {
     let Some(Object::Pod(pod)) = decoded.objects.first() else { return assert_eq!(decoded.problems, []) };
     let command = pod.spec.as_ref().unwrap().containers[0].command.as_ref().unwrap();
     assert_eq!(command[2], "echo it's");
+}
+
+#[test]
+fn documents_of_any_kind_are_parsed_separately() {
+    let text = "# none\n---\nkind: Any\n---\na: {\n---\n{\"a\": 1} {\"b\": 2}\n...\n{\"a\": 1} {\"b\": 2}\n---\n{a: 1}\n";
+    let found = documents(text.as_bytes()).unwrap();
+    let lines: Vec<u32> = found.iter().map(|document| document.line).collect();
+    assert_eq!(lines, [1, 4, 6, 9, 10]);
+    let values = |index: usize| found[index].values.as_ref().map(Vec::len);
+    assert_eq!((values(0), values(3), values(4)), (Ok(1), Ok(2), Ok(1)));
+    assert!(found[1].values.as_ref().unwrap_err().line >= 5);
+    assert!(documents(b"# none").unwrap()[0].values.as_ref().unwrap().is_empty());
+    assert!(documents(b"\xff").is_err());
+    let many = documents("---\n".repeat(10_001).as_bytes()).unwrap_err();
+    assert!(many.to_string().contains("more than 10000 documents"), "{many}");
 }
