@@ -37,6 +37,8 @@ pub type Typed<T> = PhantomData<T>;
 pub const JSON: &str = "application/json";
 /// The media type of a JSON merge patch.
 pub const MERGE_PATCH: &str = "application/merge-patch+json";
+/// The media type of a server-side apply. JSON is YAML.
+pub const APPLY_PATCH: &str = "application/apply-patch+yaml";
 /// The media type of a strategic merge patch, which merges keyed lists.
 pub const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::list::Page;
 use crate::watch::Watch;
 use crate::{
-    Client, Content, Error, JSON, Json, Kind, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Scope, Typed,
+    APPLY_PATCH, Client, Content, Error, JSON, Json, Kind, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Scope, Typed,
     percent_encoded,
 };
 
@@ -295,6 +295,24 @@ impl Client {
     ) -> Result<Json, Error> {
         let body = Some(Content::of(STRATEGIC_MERGE_PATCH, &patch));
         self.request(Method::PATCH, &kind.path(namespace, name), body).await
+    }
+
+    /// Applies an object (server-side apply). Takes the fields over from other managers.
+    ///
+    /// # Errors
+    /// If the server rejects the object.
+    pub async fn apply(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        manager: &str,
+        object: &Json,
+    ) -> Result<Json, Error> {
+        let path =
+            format!("{}?force=true&fieldManager={}", kind.path(namespace, name), percent_encoded(manager));
+        let body = Content::of(APPLY_PATCH, &Value::Object(object.clone()));
+        self.request(Method::PATCH, &path, Some(body)).await
     }
 
     /// Patches a subresource with a strategic merge patch, which merges lists by key.
