@@ -67,6 +67,8 @@ pub struct Options {
     pub scheduler: bool,
     /// KubeSchedulerConfiguration file.
     pub scheduler_config: Option<PathBuf>,
+    /// Directory with manifests that are applied. `None` for none.
+    pub addons: Option<PathBuf>,
 }
 
 /// Admission plugins that differ from the default set.
@@ -343,6 +345,7 @@ impl Default for Options {
             scheduling_gates: Vec::new(),
             scheduler: true,
             scheduler_config: None,
+            addons: None,
         }
     }
 }

@@ -351,6 +351,11 @@ impl Starting {
             let scheduler = async move { scheduler::run(client, &identity, scheduling, stopped).await };
             components.spawn_computing("scheduler", scheduler);
         }
+        if let Some(directory) = options.addons {
+            let (client, identity, stopped) = (client.clone(), identity.clone(), stopped.clone());
+            let addons = controllers::run_addons(client, identity, directory, options.data_dir, stopped);
+            components.spawn_lease_holder("add-ons", addons);
+        }
         let context = ControllerContext {
             root_ca: authority.pki.trust_bundle_pem(),
             authority: Some(authority),

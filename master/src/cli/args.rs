@@ -268,6 +268,9 @@ pub struct RunFlags {
     /// KubeSchedulerConfiguration of that scheduler: profiles with their scoring, and extenders
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     pub scheduler_config: Option<String>,
+    /// Directory with manifests to apply; objects that leave it are deleted (docs/addons.md)
+    #[arg(long, value_name = "DIR", help_heading = "Cluster")]
+    pub addons: Option<String>,
     /// Log verbosity: 0 warnings, 2 changes, 4 rejected requests and interrupted watches, 6 every request; up to 10
     /// [default: 2]
     #[arg(short, long, value_name = "N", help_heading = "Log")]

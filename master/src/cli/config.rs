@@ -64,6 +64,7 @@ const FIELDS: &[(&str, Place)] = &[
     ("--scheduling-gates", |f| Slot::Many(&mut f.scheduling_gates)),
     ("--scheduler", |f| Slot::One(&mut f.scheduler)),
     ("--scheduler-config", |f| Slot::One(&mut f.scheduler_config)),
+    ("--addons", |f| Slot::One(&mut f.addons)),
     ("--v", |f| Slot::One(&mut f.v)),
     ("--log-format", |f| Slot::One(&mut f.log_format)),
 ];

@@ -147,6 +147,7 @@ impl Flags {
         let gates = commas(&flags.scheduling_gates);
         self.extend("--scheduling-gates", &gates, values::gate, &mut options.scheduling_gates);
         self.set("--scheduler", &flags.scheduler, values::is_true, &mut options.scheduler);
+        self.set("--addons", &flags.addons, storage::file, &mut options.addons);
         let of_scheduler = &mut options.scheduler_config;
         self.set("--scheduler-config", &flags.scheduler_config, storage::file, of_scheduler);
         self.set("--v", &flags.v, values::small_number, &mut logging.verbosity);

@@ -4,6 +4,7 @@
 //! keys to the work queues of the controllers concerned. A worker takes a key and reconciles it. Nothing polls.
 
 mod act_as;
+mod addons;
 mod certificates;
 mod cron_job;
 mod daemon_set;
@@ -54,6 +55,7 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 
 pub use self::act_as::ActAs;
+pub use self::addons::run as run_addons;
 pub use self::certificates::{NAME_IN_USE, Webhook};
 use self::informers::{Change, EventHandler, SharedInformers};
 pub use self::leader_election::{LeaderElector, RELEASE_TIMEOUT};
