@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod kube_rs;
+mod master_addons;
 mod master_api;
 mod master_auth;
 mod master_check;
