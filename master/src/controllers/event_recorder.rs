@@ -1,7 +1,7 @@
 //! The event recorder: writes Events about what controllers do.
 
 use api::time::seconds;
-use client::{Client, Kind};
+use client::{Client, Error, Kind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -31,11 +31,21 @@ pub struct NewEvent<'a> {
 
 /// Records an event. If that fails, the failure is only logged.
 pub async fn record_event(client: &Client, new: NewEvent<'_>) {
+    let (reason, name) = (new.reason, new.name);
+    if let Err(error) = create_event(client, new).await {
+        tracing::debug!(reason, name, %error, "cannot record an event");
+    }
+}
+
+/// Creates an event.
+///
+/// # Errors
+/// If it may not exist. The caller can create it again, under another name.
+pub async fn create_event(client: &Client, new: NewEvent<'_>) -> Result<(), Error> {
     let now = Timestamp::now();
     let namespace = if new.namespace.is_empty() { DEFAULT_NAMESPACE } else { new.namespace };
-    if let Err(error) = client.create(&Kind::EVENT, namespace, event(&new, namespace, now)).await {
-        tracing::debug!(reason = new.reason, name = new.name, %error, "cannot record an event");
-    }
+    client.create(&Kind::EVENT, namespace, event(&new, namespace, now)).await?;
+    Ok(())
 }
 
 fn event(new: &NewEvent<'_>, namespace: &str, now: Timestamp) -> Value {
