@@ -11,6 +11,7 @@ mod values;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::runtime::{Builder, Runtime};
@@ -32,6 +33,8 @@ const COMMAND: Command = Command { name: "master", directory: "--data-dir" };
 const THREADS: usize = 2;
 /// Maximum number of threads for blocking file I/O.
 const FILE_THREADS: usize = 16;
+/// How long blocking file operations may continue after the master has stopped.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the command and returns its exit code.
 pub fn main() -> ExitCode {
@@ -70,7 +73,11 @@ fn run(flags: &RunFlags, data_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
     let (Some(read), true) = (read, mistakes.is_empty()) else { return COMMAND.usage_errors(&mistakes) };
     read.logging.start(&COMMAND);
     match runtime("controllers") {
-        Ok(computing) => until_done(crate::wiring::run(read.options, computing.handle().clone())),
+        Ok(computing) => {
+            let code = until_done(crate::wiring::run(read.options, computing.handle().clone()));
+            computing.shutdown_timeout(SHUTDOWN_TIMEOUT);
+            code
+        }
         Err(error) => failed(&error.into()),
     }
 }
@@ -100,7 +107,13 @@ fn runtime(name: &str) -> io::Result<Runtime> {
 }
 
 fn until_done(task: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
-    match runtime("master").map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(task)) {
+    let ended = runtime("master").map_err(anyhow::Error::from).and_then(|runtime| {
+        let ended = runtime.block_on(task);
+        // A thread may hang on an unresponsive file system, such as that of the add-ons.
+        runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+        ended
+    });
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
