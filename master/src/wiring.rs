@@ -355,6 +355,8 @@ impl Starting {
             let (client, identity, stopped) = (client.clone(), identity.clone(), stopped.clone());
             let addons = controllers::run_addons(client, identity, directory, options.data_dir, stopped);
             components.spawn_lease_holder("add-ons", addons);
+        } else {
+            controllers::set_addons_aside(&options.data_dir);
         }
         let context = ControllerContext {
             root_ca: authority.pki.trust_bundle_pem(),

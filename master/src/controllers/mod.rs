@@ -55,7 +55,7 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 
 pub use self::act_as::ActAs;
-pub use self::addons::run as run_addons;
+pub use self::addons::{run as run_addons, set_aside as set_addons_aside};
 pub use self::certificates::{NAME_IN_USE, Webhook};
 use self::informers::{Change, EventHandler, SharedInformers};
 pub use self::leader_election::{LeaderElector, RELEASE_TIMEOUT};

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::inventory::{Applied, Inventory};
+use super::live::{self, Metadata};
 use super::plan::{ObjectKey, Plan, Wanted};
 use super::{NAME, RESYNC};
 use crate::controllers::workloads::requests::message;
@@ -52,8 +53,8 @@ pub struct Applier {
 }
 
 impl Applier {
-    /// Applies the objects of one group that are due, and records those that were applied. Returns whether one of them
-    /// was a CustomResourceDefinition.
+    /// Applies the objects of one group that are due and not held back, and records those that were applied. Returns
+    /// whether one of them was a CustomResourceDefinition.
     pub async fn apply(
         &mut self,
         client: &Client,
@@ -63,7 +64,8 @@ impl Applier {
         now: Instant,
     ) -> bool {
         let mut has_defined = false;
-        for wanted in plan.wanted.iter().filter(|wanted| wanted.key.is_first() == are_first) {
+        let due = |wanted: &&Wanted<'_>| wanted.key.is_first() == are_first && !wanted.is_held;
+        for wanted in plan.wanted.iter().filter(due) {
             let object = &wanted.manifest.object;
             let known = self.attempts.get(&wanted.key).filter(|known| known.object == *object);
             if known.is_some_and(|known| known.next > now) {
@@ -74,9 +76,9 @@ impl Applier {
             {
                 self.requests += 1;
             }
-            let (next, failure) = match apply(client, wanted).await {
-                Ok(uid) => {
-                    let applied = Applied { uid, file: wanted.file.to_owned() };
+            let recorded = inventory.objects.get(&wanted.key);
+            let (next, failure) = match apply(client, wanted, recorded).await {
+                Ok(applied) => {
                     inventory.objects.insert(wanted.key.clone(), applied);
                     has_defined |= wanted.key.is_definition();
                     backoff.reset();
@@ -96,6 +98,11 @@ impl Applier {
         self.attempts.values().map(|attempt| attempt.next).min()
     }
 
+    /// Applies all objects again in the next pass.
+    pub fn reset(&mut self) {
+        self.attempts.clear();
+    }
+
     /// Why objects are not applied.
     pub fn failures<'a>(&'a self, plan: &'a Plan<'_>) -> impl Iterator<Item = String> + 'a {
         plan.wanted.iter().filter_map(|Wanted { key, file, manifest, .. }| {
@@ -105,12 +112,20 @@ impl Applier {
     }
 }
 
-/// Applies an object and returns its UID.
-async fn apply(client: &Client, wanted: &Wanted<'_>) -> Result<String, String> {
-    let Wanted { key, kind, manifest, .. } = wanted;
+/// Applies an object and returns what to record. An object that existed before is not one of the add-ons, unless the
+/// record or the object says so.
+async fn apply(client: &Client, wanted: &Wanted<'_>, recorded: Option<&Applied>) -> Result<Applied, String> {
+    let Wanted { key, kind, file, manifest, .. } = wanted;
     let unserved = || format!("the API server does not serve {} of {}", manifest.kind, manifest.api_version);
     let kind = kind.as_ref().ok_or_else(unserved)?;
-    let applied = client.apply(kind, &key.namespace, &key.name, NAME, &manifest.object).await;
+    let before = client.find(kind, &key.namespace, &key.name).await.map_err(|error| reason(key, &error))?;
+    let before = before.as_ref().map(Metadata::of);
+    let is_adopted = before.as_ref().is_some_and(|before| match recorded {
+        Some(recorded) if *recorded.uid == *before.uid => recorded.is_adopted,
+        _ => !before.is_created(),
+    });
+    let object = live::marked(&manifest.object, is_adopted);
+    let applied = client.apply(kind, &key.namespace, &key.name, NAME, &object).await;
     let applied = applied.map_err(|error| reason(key, &error))?;
     let metadata =
         applied.get("metadata").and_then(|metadata| ObjectMeta::<Value>::deserialize(metadata).ok());
@@ -122,7 +137,9 @@ async fn apply(client: &Client, wanted: &Wanted<'_>) -> Result<String, String> {
         let established = timeout(ESTABLISH_TIMEOUT, wait_until_established(client, kind, &key.name)).await;
         established.map_err(|_| format!("not Established after {} s", ESTABLISH_TIMEOUT.as_secs()))??;
     }
-    Ok(metadata.uid.into())
+    // Another object may have taken the name in between.
+    let is_other = before.is_some_and(|before| before.uid != metadata.uid);
+    Ok(Applied { uid: metadata.uid.into(), file: (*file).to_owned(), is_adopted: is_adopted || is_other })
 }
 
 /// Waits until the API server serves the kind of a CustomResourceDefinition.

@@ -56,8 +56,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Manifest>, String> {
     for (document, number) in documents.into_iter().zip(1..) {
         let here = format!("document {number} (line {})", document.line);
         let values = document.values.map_err(|problem| {
-            // The parser quotes the text that it does not understand.
-            if document.text.contains("Secret") {
+            if may_be_secret(document.text) {
                 let (line, column) = (problem.line, problem.column);
                 format!("{here}: {line}:{column}: not valid YAML or JSON; details may quote a Secret and are omitted")
             } else {
@@ -80,6 +79,15 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Manifest>, String> {
         return Err("the file is empty; remove it to prune its objects".to_owned());
     }
     Ok(manifests)
+}
+
+/// Whether a document that cannot be parsed may have values of a Secret, which the parser quotes. Only a line with
+/// another kind shows that it has none.
+fn may_be_secret(text: &str) -> bool {
+    let is_plain = |kind: &str| !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let mut kinds = text.lines().filter_map(|line| line.strip_prefix("kind:")).map(str::trim);
+    let names_other = kinds.any(|kind| is_plain(kind) && !kind.ends_with("List"));
+    !names_other || text.contains("Secret")
 }
 
 /// Adds the items of a List, also of lists in it, or the object itself. An object has a name, a list has none. Items of

@@ -7,24 +7,24 @@ use std::fmt;
 use client::Kind;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tokio::time::{Duration, Instant};
 
-use super::files::{File, Fingerprint, Scan};
-use super::inventory::{Applied, Inventory};
+use super::files::File;
+use super::inventory::Inventory;
 use super::manifests::Manifest;
 use crate::controllers::discovery::Served;
 
-/// How long the files must stay as they are before something is pruned. Editors and `rsync` replace a file in less.
-pub const CONFIRM: Duration = Duration::from_secs(5);
 /// The namespace of manifests that name none.
 const DEFAULT_NAMESPACE: &str = "default";
 /// Group and kind of objects that others need, in the order in which they are applied.
 const FIRST: [(&str, &str); 2] = [("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition")];
+/// A directory with less than this part of its former files, one third, is another one.
+const KNOWN_PART: usize = 3;
 /// Number of hexadecimal digits of a digest, enough to tell sets of objects apart.
 const DIGEST_DIGITS: usize = 16;
 
 /// What identifies an object. The version does not distinguish objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ObjectKey {
     pub group: String,
     pub kind: String,
@@ -67,6 +67,16 @@ impl ObjectKey {
         self.rank() == 1
     }
 
+    /// Whether the deletion of this object, a Namespace or a definition, would delete the other one. A definition is
+    /// named after its group, so every object of the group counts.
+    pub fn contains(&self, other: &Self) -> bool {
+        match self.rank() {
+            0 => other.namespace == self.name,
+            1 => self.name.split_once('.').is_some_and(|(_, group)| other.group == group),
+            _ => false,
+        }
+    }
+
     /// Whether it is a Secret. No message may contain its values.
     pub fn is_secret(&self) -> bool {
         self.group.is_empty() && self.kind == "Secret"
@@ -95,6 +105,8 @@ pub struct Wanted<'a> {
     pub kind: Option<Kind>,
     pub file: &'a str,
     pub manifest: &'a Manifest,
+    /// Whether it is not applied now, because another file may still name it.
+    pub is_held: bool,
 }
 
 /// The objects that all files name.
@@ -105,14 +117,18 @@ pub struct Plan<'a> {
     /// Objects that an earlier file has, too, and files that cannot be used.
     pub problems: Vec<String>,
     keys: BTreeSet<ObjectKey>,
-    /// Group and kind of manifests that are not served.
-    unserved: BTreeSet<(String, String)>,
+    /// Whether the kind of a manifest is not served.
+    has_unserved: bool,
 }
 
 impl<'a> Plan<'a> {
     pub fn new(files: &'a [File], served: &[Served]) -> Self {
         let mut plan = Self::default();
         let mut owners: BTreeMap<ObjectKey, &str> = BTreeMap::new();
+        let mut kinds: BTreeMap<(&str, &str), &Kind> = BTreeMap::new();
+        for Served { kind, .. } in served {
+            kinds.entry((&kind.group, &kind.kind)).or_insert(kind);
+        }
         for file in files {
             let manifests = match &file.content {
                 Ok(manifests) => manifests,
@@ -122,7 +138,7 @@ impl<'a> Plan<'a> {
                 }
             };
             for manifest in manifests.iter() {
-                let kind = kind_of(served, manifest.group(), &manifest.kind);
+                let kind = kinds.get(&(manifest.group(), manifest.kind.as_str())).copied();
                 let key = ObjectKey::of(manifest, kind);
                 if let Some(earlier) = owners.get(&key) {
                     let why = format!("{}: {manifest}: {earlier} names it, too, and is applied", file.name);
@@ -130,18 +146,36 @@ impl<'a> Plan<'a> {
                     continue;
                 }
                 owners.insert(key.clone(), &file.name);
-                if kind.is_none() {
-                    plan.unserved.insert((key.group.clone(), key.kind.clone()));
-                }
+                plan.has_unserved |= kind.is_none();
                 // The version of the manifest need not be the preferred one.
                 let kind =
                     kind.map(|kind| Kind { version: manifest.version().to_owned().into(), ..kind.clone() });
-                plan.wanted.push(Wanted { key, kind, file: &file.name, manifest });
+                plan.wanted.push(Wanted { key, kind, file: &file.name, manifest, is_held: false });
             }
         }
         plan.wanted.sort_by_key(|wanted| wanted.key.rank());
         plan.keys = owners.into_keys().collect();
         plan
+    }
+
+    /// Holds back objects that another file applied if that file cannot be used, or is among the uncertain ones.
+    pub fn hold(&mut self, files: &[File], uncertain: &BTreeSet<String>, inventory: &Inventory) {
+        let broken = files.iter().filter(|file| file.content.is_err()).map(|file| file.name.as_str());
+        let broken: BTreeSet<&str> = broken.collect();
+        for wanted in &mut self.wanted {
+            let Some(applied) = inventory.objects.get(&wanted.key) else { continue };
+            let former = applied.file.as_str();
+            if former == wanted.file {
+                continue;
+            }
+            if broken.contains(former) {
+                let Wanted { file, manifest, .. } = wanted;
+                let why = format!("{file}: {manifest}: {former} applied it, and cannot be used now");
+                self.problems.push(why);
+                wanted.is_held = true;
+            }
+            wanted.is_held |= uncertain.contains(former);
+        }
     }
 
     /// Whether a file names the object.
@@ -151,26 +185,29 @@ impl<'a> Plan<'a> {
 
     /// Whether the kind of an object is not served.
     pub fn has_unserved(&self) -> bool {
-        !self.unserved.is_empty()
+        self.has_unserved
     }
 
     /// The objects of the inventory that no file names, in the order in which they are deleted: an object before its
-    /// kind and its namespace. If a manifest of the same kind is not served, its scope is unknown, so it may be any.
+    /// kind and its namespace.
     pub fn absent(&self, inventory: &Inventory) -> Vec<ObjectKey> {
-        let is_unserved = |key: &ObjectKey| self.unserved.contains(&(key.group.clone(), key.kind.clone()));
-        let keys = inventory.objects.keys().filter(|key| !self.names(key) && !is_unserved(key));
-        let mut absent: Vec<ObjectKey> = keys.cloned().collect();
+        let mut absent: Vec<ObjectKey> =
+            inventory.objects.keys().filter(|key| !self.names(key)).cloned().collect();
         absent.sort_by_key(|key| Reverse(key.rank()));
         absent
     }
 
-    /// Whether the directory is another one than that of the inventory, such as the place of a file system that is not
-    /// mounted: it has neither a file nor an object of it.
-    pub fn is_foreign(&self, files: &[File], inventory: &Inventory) -> bool {
-        let names: BTreeSet<&str> = files.iter().map(|file| file.name.as_str()).collect();
-        let is_known =
-            |(key, applied): (&ObjectKey, &Applied)| self.names(key) || names.contains(applied.file.as_str());
-        !inventory.objects.is_empty() && !inventory.objects.iter().any(is_known)
+    /// Whether the directory is another one than that of the inventory, such as the mount point of a file system that
+    /// is not mounted: it has less than a third of the former files, under the same names or by their objects.
+    pub fn is_foreign(&self, names: &BTreeSet<&str>, inventory: &Inventory) -> bool {
+        let (mut former, mut known) = (BTreeSet::new(), BTreeSet::new());
+        for (key, applied) in &inventory.objects {
+            former.insert(&applied.file);
+            if names.contains(applied.file.as_str()) || self.names(key) {
+                known.insert(&applied.file);
+            }
+        }
+        known.len() * KNOWN_PART < former.len()
     }
 
     /// A digest of the names of the objects of each file. It depends on no values, which may be secret.
@@ -185,30 +222,5 @@ impl<'a> Plan<'a> {
         }
         let digest = |hasher: Sha256| hex::encode(hasher.finalize()).chars().take(DIGEST_DIGITS).collect();
         hashers.into_iter().map(|(file, hasher)| (file.to_owned(), digest(hasher))).collect()
-    }
-}
-
-/// Since when the files are as they are. Whatever is removed must still be absent in a scan after [`CONFIRM`].
-#[derive(Debug, Default)]
-pub struct Stability {
-    last: Option<(Fingerprint, Instant)>,
-}
-
-impl Stability {
-    /// Compares a scan with the one before. Returns when its removals are confirmed if a later scan is the same, or
-    /// `None` if the scan is not complete.
-    pub fn confirmed_at(&mut self, scan: &Scan, now: Instant) -> Option<Instant> {
-        if !scan.is_complete() {
-            self.last = None;
-            return None;
-        }
-        let fingerprint = scan.fingerprint();
-        match &self.last {
-            Some((last, since)) if *last == fingerprint => Some(*since + CONFIRM),
-            _ => {
-                self.last = Some((fingerprint, now));
-                Some(now + CONFIRM)
-            }
-        }
     }
 }

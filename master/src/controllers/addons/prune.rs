@@ -2,14 +2,14 @@
 //! it.
 
 use client::{Client, DeleteOptions, Error, Json, Propagation};
-use serde::Deserialize;
 
-use super::NAME;
+use super::inventory::Applied;
+use super::live::Metadata;
 use super::plan::{ObjectKey, kind_of};
 use crate::controllers::discovery::Served;
-use crate::objects::{List, StatefulSet, StringMap};
+use crate::objects::StatefulSet;
 
-/// The annotation that decides whether an object is deleted when it leaves the directory: `true` permits it for kinds
+/// The annotation that decides whether an object is deleted when it leaves the directory: `true` permits it for objects
 /// that are otherwise kept, any other value keeps the object.
 pub const ANNOTATION: &str = "addons.coracle.io/prune";
 /// The value of [`ANNOTATION`] that permits the deletion.
@@ -31,28 +31,12 @@ pub enum Outcome {
     Deleted,
     /// It is no longer an object of the add-ons: it stays, and leaves the inventory.
     Released(&'static str),
+    /// It is deleted after the objects in it, which the add-ons have.
+    Waits(&'static str),
     /// It stays in the cluster and in the inventory.
     Kept(&'static str),
     /// Its kind is not served at present.
     Unserved,
-}
-
-/// The metadata that decides.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Metadata {
-    uid: Box<str>,
-    resource_version: Box<str>,
-    annotations: StringMap,
-    deletion_timestamp: Option<Box<str>>,
-    managed_fields: List<ManagedFields>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ManagedFields {
-    manager: Box<str>,
-    operation: Box<str>,
 }
 
 /// What to do with a live object.
@@ -69,17 +53,22 @@ enum Decision {
 ///
 /// # Errors
 /// If the object cannot be read or deleted. The caller retries.
-pub async fn prune(client: &Client, served: &[Served], key: &ObjectKey, uid: &str) -> Result<Outcome, Error> {
+pub async fn prune(
+    client: &Client,
+    served: &[Served],
+    key: &ObjectKey,
+    applied: &Applied,
+) -> Result<Outcome, Error> {
     let Some(kind) = kind_of(served, &key.group, &key.kind) else { return Ok(Outcome::Unserved) };
     let Some(live) = client.find(kind, &key.namespace, &key.name).await? else {
         return Ok(Outcome::Deleted);
     };
-    let resource_version = match decide(key, uid, &live) {
+    let resource_version = match decide(key, applied, &live) {
         Decision::Delete { resource_version } => resource_version,
         Decision::Leave(outcome) => return Ok(outcome),
     };
     let how = DeleteOptions {
-        uid: Some(uid),
+        uid: Some(&applied.uid),
         resource_version: Some(&resource_version),
         propagation: Some(Propagation::Background),
         grace_seconds: None,
@@ -88,23 +77,24 @@ pub async fn prune(client: &Client, served: &[Served], key: &ObjectKey, uid: &st
     Ok(Outcome::Deleted)
 }
 
-fn decide(key: &ObjectKey, uid: &str, live: &Json) -> Decision {
-    let metadata = live.get("metadata").and_then(|metadata| Metadata::deserialize(metadata).ok());
-    let metadata = metadata.unwrap_or_default();
-    let is_own = |fields: &&ManagedFields| &*fields.manager == NAME && &*fields.operation == "Apply";
+fn decide(key: &ObjectKey, applied: &Applied, live: &Json) -> Decision {
+    let metadata = Metadata::of(live);
     let leave = |outcome| Decision::Leave(outcome);
-    if uid.is_empty() || *metadata.uid != *uid {
+    if applied.uid.is_empty() || *metadata.uid != *applied.uid {
         return leave(Outcome::Released("another object has taken its name"));
     }
     if metadata.deletion_timestamp.is_some() {
         return leave(Outcome::Deleted);
     }
-    if metadata.managed_fields.iter().find(is_own).is_none() {
+    if !metadata.is_managed() {
         return leave(Outcome::Released("the add-ons no longer manage a field of it"));
     }
     match metadata.annotations.get(ANNOTATION) {
         Some(PERMITTED) => {}
         Some(_) => return leave(Outcome::Kept("its annotation addons.coracle.io/prune keeps it")),
+        None if applied.is_adopted => {
+            return leave(Outcome::Kept("it existed before the add-ons applied it"));
+        }
         None if KEPT.contains(&(&key.group, &key.kind)) => {
             return leave(Outcome::Kept("its deletion would destroy other objects or data"));
         }
@@ -131,7 +121,12 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::{Value, json};
 
+    use super::super::NAME;
     use super::*;
+
+    fn applied(uid: &str) -> Applied {
+        Applied { uid: uid.to_owned(), file: "a.yaml".to_owned(), is_adopted: false }
+    }
 
     fn key(group: &str, kind: &str) -> ObjectKey {
         ObjectKey {
@@ -156,7 +151,8 @@ mod tests {
     }
 
     fn is_deleted(key: &ObjectKey, change: Value) -> bool {
-        matches!(decide(key, "u", &live(change)), Decision::Delete { resource_version } if &*resource_version == "7")
+        let decision = decide(key, &applied("u"), &live(change));
+        matches!(decision, Decision::Delete { resource_version } if &*resource_version == "7")
     }
 
     #[test]
@@ -169,17 +165,26 @@ mod tests {
             json!({"managedFields": [{"manager": "kubectl", "operation": "Apply"}]}),
             json!({"managedFields": [{"manager": NAME, "operation": "Update"}]}),
         ] {
-            let decision = decide(&config_map, "u", &live(change.clone()));
+            let decision = decide(&config_map, &applied("u"), &live(change.clone()));
             assert!(matches!(decision, Decision::Leave(Outcome::Released(_))), "{change}: {decision:?}");
         }
-        let none = decide(&config_map, "", &live(json!({"uid": ""})));
+        let none = decide(&config_map, &applied(""), &live(json!({"uid": ""})));
         assert!(
             matches!(none, Decision::Leave(Outcome::Released(_))),
             "an entry without UID names no object"
         );
         let terminating = live(json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
-        assert_eq!(decide(&config_map, "u", &terminating), Decision::Leave(Outcome::Deleted));
+        assert_eq!(decide(&config_map, &applied("u"), &terminating), Decision::Leave(Outcome::Deleted));
         assert!(!is_deleted(&config_map, json!({"annotations": {ANNOTATION: "false"}})));
+    }
+
+    #[test]
+    fn adopted_objects_are_kept_unless_an_annotation_permits_it() {
+        let (config_map, adopted) = (key("", "ConfigMap"), Applied { is_adopted: true, ..applied("u") });
+        let decision = decide(&config_map, &adopted, &live(json!({})));
+        assert!(matches!(decision, Decision::Leave(Outcome::Kept(_))), "{decision:?}");
+        let permitted = live(json!({"annotations": {ANNOTATION: "true"}}));
+        assert!(matches!(decide(&config_map, &adopted, &permitted), Decision::Delete { .. }));
     }
 
     #[test]

@@ -1,21 +1,23 @@
 //! Reports what is not applied or not pruned: in the log, and as events about the ConfigMap of the add-ons.
 //!
-//! The ConfigMap names the lease holder that applied its directory last, and a digest of the objects of each file. It is
-//! for people and for the next holder, which compares its own files. No object is deleted because of it.
+//! The ConfigMap names the lease holder that applied its directory last, and a digest of the objects of each file. It
+//! is for people and for the next holder: a difference keeps objects, and nothing in it names an object to delete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use client::{Client, Error, Json, Kind};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::NAME;
-use crate::controllers::event_recorder::{NewEvent, record_event};
+use crate::controllers::event_recorder::{NewEvent, create_event};
 
 /// The namespace of the ConfigMap.
 const NAMESPACE: &str = "kube-system";
 /// The keys of the ConfigMap.
 const HOLDER: &str = "holder";
+const SINCE: &str = "since";
 const DIRECTORY: &str = "directory";
 const FILES: &str = "files.json";
 /// The most events of one pass. The log has all reports.
@@ -56,24 +58,26 @@ pub struct Recorder {
 }
 
 /// What the ConfigMap says about the last pass.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Status {
     /// Identity of the lease holder; empty if there was none.
     pub holder: String,
+    /// When the holder began to apply these files: an RFC 3339 time. It distinguishes texts that are otherwise the
+    /// same.
+    pub since: String,
     pub directory: String,
-    /// A digest of the objects of each file.
-    pub files: BTreeMap<String, String>,
+    /// A digest of the objects of each file. `None` while they are not confirmed.
+    pub files: Option<BTreeMap<String, String>>,
 }
 
 impl Status {
-    /// The files that differ between the last holder, if it is another one, and this one.
-    pub fn differences(&self, holder: &str, files: &BTreeMap<String, String>) -> Vec<String> {
-        if self.holder.is_empty() || self.holder == holder {
-            return Vec::new();
-        }
-        let names: BTreeSet<&String> = self.files.keys().chain(files.keys()).collect();
-        let differs = |name: &&String| self.files.get(*name) != files.get(*name);
-        names.into_iter().filter(differs).cloned().collect()
+    /// The files that differ between this holder and another one. `None` if that is unknown.
+    pub fn differences(&self, files: &BTreeMap<String, String>) -> Option<Vec<String>> {
+        let known = self.files.as_ref()?;
+        let names: BTreeSet<&String> = known.keys().chain(files.keys()).collect();
+        let differs = |name: &&String| known.get(*name) != files.get(*name);
+        Some(names.into_iter().filter(differs).cloned().collect())
     }
 
     fn read(config_map: &Json) -> Self {
@@ -81,55 +85,57 @@ impl Status {
             let value = config_map.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
             value.unwrap_or_default().to_owned()
         };
-        let files = serde_json::from_str(&text(FILES)).unwrap_or_default();
-        Self { holder: text(HOLDER), directory: text(DIRECTORY), files }
+        let files = serde_json::from_str(&text(FILES)).ok();
+        Self { holder: text(HOLDER), since: text(SINCE), directory: text(DIRECTORY), files }
     }
 }
 
 impl Recorder {
-    /// Reads the ConfigMap, and creates it if there is none.
+    /// Reads the ConfigMap. `None` if there is none.
     ///
     /// # Errors
     /// If it is unknown what the last holder applied. The caller retries.
-    pub async fn status(&mut self, client: &Client) -> Result<Status, Error> {
-        let json = match client.find(&Kind::CONFIG_MAP, NAMESPACE, NAME).await? {
-            Some(json) => json,
+    pub async fn status(&mut self, client: &Client) -> Result<Option<Status>, Error> {
+        self.status = client.find(&Kind::CONFIG_MAP, NAMESPACE, NAME).await?;
+        Ok(self.status.as_ref().map(Status::read))
+    }
+
+    /// Writes the ConfigMap that was read, or creates it.
+    ///
+    /// # Errors
+    /// If it cannot be written, or was written by others since. The caller reads it again.
+    pub async fn set_status(&mut self, client: &Client, status: &Status) -> Result<(), Error> {
+        let mut data = json!({HOLDER: status.holder, SINCE: status.since, DIRECTORY: status.directory});
+        if let Some(files) = &status.files {
+            data[FILES] = json!(files).to_string().into();
+        }
+        let written = match self.status.take() {
+            Some(mut json) => {
+                json.insert("data".to_owned(), data);
+                client.update(&Kind::CONFIG_MAP, "", json).await?
+            }
             None => {
-                let new = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}});
+                let metadata = json!({"name": NAME});
+                let new =
+                    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
                 client.create(&Kind::CONFIG_MAP, NAMESPACE, new).await?
             }
         };
-        Ok(Status::read(self.status.insert(json)))
-    }
-
-    /// Writes the ConfigMap if it says something else.
-    ///
-    /// # Errors
-    /// If it cannot be written. The caller reads it again.
-    pub async fn set_status(&mut self, client: &Client, status: &Status) -> Result<(), Error> {
-        if self.status.as_ref().is_some_and(|json| Status::read(json) == *status) {
-            return Ok(());
-        }
-        self.status(client).await?;
-        let mut json = self.status.take().unwrap_or_default();
-        let files = json!(status.files).to_string();
-        let data = json!({HOLDER: status.holder, DIRECTORY: status.directory, FILES: files});
-        json.insert("data".to_owned(), data);
-        self.status = Some(client.update(&Kind::CONFIG_MAP, "", json).await?);
+        self.status = Some(written);
         Ok(())
     }
 
-    /// Logs new reports, and records them as events.
-    pub async fn record(&mut self, client: &Client, directory: &Path, reports: Reports) {
+    /// Logs new reports, and records them as events. A report whose event fails is new again in the next pass.
+    pub async fn record(&mut self, client: &Client, directory: &Path, mut reports: Reports) {
         let metadata = self.status.as_ref().and_then(|json| json.get("metadata"));
         let uid =
             metadata.and_then(|metadata| metadata.get("uid")).and_then(Value::as_str).unwrap_or_default();
-        let mut events = 0;
-        for (subject, message) in reports.difference(&self.recorded) {
-            let (reason, directory) = (subject.reason(), directory.display());
+        let mut failed = Vec::new();
+        for (number, report) in reports.difference(&self.recorded).enumerate() {
+            let ((subject, message), directory) = (report, directory.display());
+            let reason = subject.reason();
             tracing::warn!(%directory, reason, message, "add-ons need attention");
-            events += 1;
-            if events > MAX_EVENTS {
+            if number >= MAX_EVENTS {
                 continue;
             }
             let message = &format!("{directory}: {message}");
@@ -143,7 +149,13 @@ impl Recorder {
                 message,
                 component: NAME,
             };
-            record_event(client, event).await;
+            if let Err(error) = create_event(client, event).await {
+                tracing::debug!(reason, %error, "cannot record an event");
+                failed.push(report.clone());
+            }
+        }
+        for report in &failed {
+            reports.remove(report);
         }
         self.recorded = reports;
     }

@@ -4,13 +4,17 @@
 mod passes;
 mod safety;
 
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use client::Kind;
 
+use super::files::Stamp;
 use super::inventory::Applied;
 use super::manifests::{MAX_OBJECTS, Manifest, parse};
+use super::settle::CONFIRM;
 use super::*;
 
 fn described(manifests: &[Manifest]) -> Vec<String> {
@@ -23,7 +27,8 @@ fn config_map(name: &str) -> String {
 
 fn file(name: &str, text: &str) -> File {
     let content = parse(text.as_bytes()).map(Into::into).map_err(Into::into);
-    File { name: name.to_owned(), digest: [u8::try_from(text.len() % 256).unwrap(); 32], content }
+    let digest = [u8::try_from(text.len() % 256).unwrap(); 32];
+    File { name: name.to_owned(), stamp: Stamp::default(), is_recent: false, digest, content }
 }
 
 /// The kinds of a server.
@@ -37,9 +42,9 @@ fn served() -> Vec<Served> {
 /// The inventory after all files were applied.
 fn inventory_of(files: &[File]) -> Inventory {
     let plan = Plan::new(files, &served());
-    let applied = |file: &str| Applied { uid: "u".to_owned(), file: file.to_owned() };
+    let applied = |file: &str| Applied { uid: "u".to_owned(), file: file.to_owned(), is_adopted: false };
     let objects = plan.wanted.iter().map(|wanted| (wanted.key.clone(), applied(wanted.file)));
-    Inventory { directory: PathBuf::from("/a"), objects: objects.collect() }
+    Inventory { objects: objects.collect(), ..Inventory::empty(Path::new("/a")) }
 }
 
 fn absent(files: &[File], inventory: &Inventory) -> Vec<String> {
@@ -83,6 +88,9 @@ fn errors_of_documents_with_secrets_quote_no_values() {
     let broken = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {password: hunter2}}\n";
     let error = parse(broken.as_bytes()).unwrap_err();
     assert!(error.starts_with("document 1 (line 1): ") && !error.contains("hunter2"), "{error}");
+    let escaped = "\"kind\": \"\\u0053ecret\"\nstringData: {password: hunter2}}\n";
+    let error = parse(escaped.as_bytes()).unwrap_err();
+    assert!(!error.contains("hunter2"), "{error}");
     let duplicate = "kind: Secret\nstringData:\n  hunter2: a\n  hunter2: b\n";
     let error = parse(duplicate.as_bytes()).unwrap_err();
     assert!(!error.contains("hunter2"), "{error}");
@@ -124,19 +132,6 @@ fn moved_objects_and_renamed_files_are_not_absent() {
 }
 
 #[test]
-fn an_object_is_not_absent_while_its_kind_may_have_another_scope() {
-    let farm = "apiVersion: example.com/v1\nkind: Farm\nmetadata: {name: f, namespace: default}\n";
-    let mut inventory = inventory_of(&[file("a.yaml", farm)]);
-    for (key, applied) in std::mem::take(&mut inventory.objects) {
-        inventory.objects.insert(ObjectKey { namespace: String::new(), ..key }, applied);
-    }
-    let plan_files = [file("a.yaml", farm)];
-    let plan = Plan::new(&plan_files, &served());
-    assert!(plan.has_unserved());
-    assert!(plan.absent(&inventory).is_empty());
-}
-
-#[test]
 fn namespaces_and_definitions_are_applied_first_and_pruned_last() {
     let text = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
     let files = [file("a.yaml", &config_map("a")), file("b.yaml", &(config_map("a") + text))];
@@ -148,31 +143,65 @@ fn namespaces_and_definitions_are_applied_first_and_pruned_last() {
 }
 
 #[test]
-fn a_directory_without_a_known_file_or_object_is_another_one() {
+fn an_object_waits_while_the_file_that_applied_it_may_still_name_it() {
     let inventory = inventory_of(&[file("a.yaml", &config_map("a"))]);
-    let is_foreign = |files: &[File]| Plan::new(files, &served()).is_foreign(files, &inventory);
-    assert!(is_foreign(&[file("b.yaml", &config_map("b"))]));
-    assert!(is_foreign(&[file("b.yaml", "a: {")]));
-    assert!(!is_foreign(&[file("b.yaml", &config_map("a"))]), "the file was renamed");
-    assert!(!is_foreign(&[file("a.yaml", &config_map("b"))]), "the file was edited");
-    let files = [file("b.yaml", &config_map("b"))];
-    assert!(!Plan::new(&files, &served()).is_foreign(&files, &Inventory::default()));
+    let other = || file("b.yaml", &config_map("a"));
+    let held = |files: &[File], uncertain: &[&str]| {
+        let mut plan = Plan::new(files, &served());
+        let uncertain = uncertain.iter().map(|&name| name.to_owned()).collect();
+        plan.hold(files, &uncertain, &inventory);
+        (plan.wanted[0].is_held, plan.problems.join("\n"))
+    };
+    assert_eq!(held(&[other()], &[]), (false, String::new()), "the file was renamed");
+    assert_eq!(held(&[other()], &["a.yaml"]), (true, String::new()), "it left just now");
+    assert_eq!(held(&[file("a.yaml", &config_map("b")), other()], &[]), (false, String::new()));
+    let (is_held, problems) = held(&[file("a.yaml", "a: {"), other()], &[]);
+    assert!(is_held && problems.contains("b.yaml: document 1, ConfigMap a: a.yaml applied it"), "{problems}");
 }
 
 #[test]
-fn a_removal_is_confirmed_by_an_equal_complete_scan_later() {
-    let (mut stability, start) = (Stability::default(), Instant::now());
-    let scan = |text: &str| Scan { files: vec![file("a.yaml", text)], ..Scan::default() };
-    let (one, other) = (scan(&config_map("a")), scan(&(config_map("a") + &config_map("b"))));
-    assert_eq!(stability.confirmed_at(&one, start), Some(start + plan::CONFIRM));
-    let second = Duration::from_secs(1);
-    assert_eq!(stability.confirmed_at(&one, start + second), Some(start + plan::CONFIRM));
-    assert_eq!(stability.confirmed_at(&other, start + second), Some(start + second + plan::CONFIRM));
-    for incomplete in [scan("a: {"), scan(""), Scan::default()] {
-        assert_eq!(stability.confirmed_at(&incomplete, start), None);
-        let again = start + 9 * second;
-        assert_eq!(stability.confirmed_at(&one, again), Some(again + plan::CONFIRM), "it starts again");
-    }
+fn a_directory_with_less_than_a_third_of_its_files_is_another_one() {
+    let four = ["a", "b", "c", "d"].map(|name| file(&format!("{name}.yaml"), &config_map(name)));
+    let is_foreign = |files: &[File], former: &[File]| {
+        let names = files.iter().map(|file| file.name.as_str()).collect();
+        Plan::new(files, &served()).is_foreign(&names, &inventory_of(former))
+    };
+    let one = &four[..1];
+    assert!(is_foreign(&[file("z.yaml", &config_map("z"))], one));
+    assert!(is_foreign(&[file("z.yaml", "a: {")], one));
+    assert!(!is_foreign(&[file("z.yaml", &config_map("a"))], one), "the file was renamed");
+    assert!(!is_foreign(&[file("a.yaml", &config_map("z"))], one), "the file was edited");
+    assert!(!is_foreign(one, &four[..3]));
+    assert!(is_foreign(one, &four));
+    assert!(!is_foreign(one, &[]));
+}
+
+#[test]
+fn a_file_is_used_when_two_scans_find_the_same_version() {
+    let (mut settling, start, second) = (Settling::default(), Instant::now(), Duration::from_secs(1));
+    let scan = |texts: &[(&str, &str)]| Scan {
+        files: texts.iter().map(|(name, text)| file(name, text)).collect(),
+        ..Scan::default()
+    };
+    let (half, whole) = (config_map("a"), config_map("a") + &config_map("b"));
+    let mut see = |texts: &[(&str, &str)], after: u32| {
+        let seen = settling.see(&scan(texts), start + after * second);
+        let objects = |file: &File| file.content.as_ref().map_or(0, |manifests| manifests.len());
+        let objects: Vec<usize> = seen.files.iter().map(objects).collect();
+        (objects, seen.confirmed_at - start, seen.uncertain.into_iter().collect::<Vec<_>>())
+    };
+    let none: Vec<String> = Vec::new();
+    assert_eq!(see(&[("a", &half)], 0), (vec![], CONFIRM, vec!["a".to_owned()]));
+    assert_eq!(see(&[("a", &whole)], 1), (vec![], second + CONFIRM, vec!["a".to_owned()]), "it still grows");
+    assert_eq!(see(&[("a", &whole)], 2), (vec![2], second + CONFIRM, none.clone()));
+    assert_eq!(see(&[("a", "a: {")], 3), (vec![2], 3 * second + CONFIRM, none.clone()), "the former version");
+    assert_eq!(see(&[("a", "a: {")], 4), (vec![0], 3 * second + CONFIRM, none.clone()));
+    assert_eq!(see(&[("b", &half)], 5).2, ["a", "b"], "renamed");
+    assert_eq!(see(&[("b", &half)], 6), (vec![1], 5 * second + CONFIRM, vec!["a".to_owned()]));
+    assert_eq!(see(&[("b", &half)], 10), (vec![1], 5 * second + CONFIRM, none));
+    settling.interrupt();
+    let seen = settling.see(&scan(&[("b", &half)]), start + 20 * second);
+    assert_eq!((seen.files.len(), seen.confirmed_at), (1, start + 20 * second + CONFIRM), "it starts again");
 }
 
 #[test]
@@ -187,6 +216,7 @@ fn a_scan_names_ignored_entries_and_unusable_files() {
     fs::set_permissions(path("open.yaml"), Permissions::from_mode(0o646)).unwrap();
     symlink("nowhere", path("link.yaml")).unwrap();
     fs::create_dir(path("more.yaml")).unwrap();
+    fs::write(folder.path().join(OsStr::from_bytes(b"\xff.yaml")), config_map("a")).unwrap();
     let large = fs::File::create(path("large.yaml")).unwrap();
     large.set_len(files::MAX_FILE_BYTES + 1).unwrap();
     let scan = files::scan(folder.path(), &[]).unwrap();
@@ -201,12 +231,15 @@ fn a_scan_names_ignored_entries_and_unusable_files() {
         ("link.yaml", "No such file"),
         ("more.yaml", "not a regular file"),
         ("open.yaml", "every user may write here (mode 646)"),
+        ("\u{fffd}.yaml", "not UTF-8"),
     ] {
         let found = scan.files.iter().find(|file| file.name == name).unwrap();
         let error = found.content.as_ref().unwrap_err();
         assert!(error.contains(why), "{name}: {error}");
     }
     assert!(!scan.is_complete());
+    assert!(["a.yaml", "..data"].into_iter().all(files::concerns));
+    assert!(!["a.yaml.swp", ".a.yaml", "note.txt"].into_iter().any(files::concerns));
     // A file with known content is not parsed again.
     let again = files::scan(folder.path(), &scan.files).unwrap();
     let content = |scan: &Scan| scan.files[0].content.clone().unwrap();
@@ -230,10 +263,17 @@ fn the_inventory_is_private_and_belongs_to_one_directory() {
     assert_eq!((read.inventory, read.notice), (written, None));
     let other = load("/b");
     assert!(other.inventory.objects.is_empty() && other.notice.unwrap().contains("/a"));
-    fs::write(&path, "{").unwrap();
-    let damaged = load("/a");
-    assert!(damaged.inventory.objects.is_empty() && damaged.notice.unwrap().contains("damaged"));
-    fs::remove_file(&path).unwrap();
+    for bad in ["{", r#"{"version": 2, "directory": "/a", "record": null, "objects": []}"#] {
+        fs::write(&path, bad).unwrap();
+        let damaged = load("/a");
+        assert!(damaged.inventory.objects.is_empty() && damaged.notice.unwrap().contains("damaged"));
+        assert_eq!(fs::read_to_string(folder.path().join("addons.json.damaged")).unwrap(), bad);
+        assert!(!path.exists());
+    }
+    inventory::set_aside(folder.path());
+    inventory::save(&path, &Inventory::default()).unwrap();
+    inventory::set_aside(folder.path());
+    assert!(!path.exists() && folder.path().join("addons.json.unused").exists());
     fs::create_dir(&path).unwrap();
     assert!(inventory::load(&path, Path::new("/a")).is_err(), "it is unknown what was applied");
 }

@@ -6,8 +6,13 @@ use apiserver::{Api, Catalog, Version, crd, kinds};
 use client::{Error, Json, Kind};
 use serde_json::{Value, json};
 
-use super::super::plan::CONFIRM;
 use super::*;
+
+/// Creates a directory that not every user may write, whatever the umask is.
+pub fn create_directory(path: &Path) {
+    fs::create_dir(path).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+}
 
 /// A server, and the directories of one master.
 pub struct Bed {
@@ -34,7 +39,7 @@ impl Bed {
     /// Another master of the same API.
     pub fn beside(client: Client, identity: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("addons")).unwrap();
+        create_directory(&folder.path().join("addons"));
         let addons = Addons::new(client.clone(), identity, &folder.path().join("addons"), folder.path());
         Self { client, folder, addons, now: Instant::now() }
     }
@@ -57,6 +62,12 @@ impl Bed {
     pub async fn pass_after(&mut self, pause: Duration) {
         self.now += pause;
         self.addons.pass(self.now).await;
+    }
+
+    /// Runs passes until changed files are applied.
+    pub async fn apply(&mut self) {
+        self.pass_after(Duration::ZERO).await;
+        self.pass_after(QUIET).await;
     }
 
     /// Runs passes until a removal is confirmed.
@@ -97,7 +108,7 @@ async fn objects_are_applied_repaired_and_pruned() {
     let mut bed = Bed::new().await;
     bed.write("a.yaml", &(config_map("a") + &config_map("b")));
     bed.write("b.json", r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}"#);
-    bed.pass_after(Duration::ZERO).await;
+    bed.apply().await;
     assert_eq!(bed.config_maps().await, ["a", "b", "c"]);
     assert_eq!(bed.get("a").await["metadata"]["managedFields"][0]["manager"], NAME);
 
@@ -128,7 +139,7 @@ async fn only_changed_and_failed_objects_are_applied_again() {
     let invalid = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: z}\ndata: 5\n";
     bed.write("a.yaml", &(config_map("a") + &config_map("b")));
     bed.write("b.yaml", invalid);
-    bed.pass_after(Duration::ZERO).await;
+    bed.apply().await;
     assert_eq!(bed.addons.applier.requests, 3);
     assert!(bed.reports().starts_with("b.yaml: document 1, ConfigMap z: "), "{}", bed.reports());
     bed.pass_after(Duration::ZERO).await;
@@ -141,11 +152,11 @@ async fn only_changed_and_failed_objects_are_applied_again() {
         assert_eq!(bed.addons.applier.requests, requests);
     }
     bed.write("a.yaml", &(config_map("a") + &config_map("b").replace("a: b", "a: c")));
-    bed.pass_after(Duration::ZERO).await;
+    bed.apply().await;
     assert_eq!(bed.addons.applier.requests, requests + 1, "one of two objects changed");
     assert_eq!(bed.get("b").await["data"]["a"], "c");
     bed.write("b.yaml", &config_map("z"));
-    bed.pass_after(Duration::ZERO).await;
+    bed.apply().await;
     assert_eq!(bed.config_maps().await, ["a", "b", "z"], "an edit ends the delay");
     assert_eq!(bed.reports(), "");
     assert_eq!(bed.events().await.len(), 1, "the same problem is recorded once");
@@ -161,7 +172,7 @@ async fn a_definition_is_served_before_its_objects_are_applied() {
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
     bed.write("a.yaml", &config_map("a"));
     bed.write("b.yaml", &[farm, definition, namespace].join("---\n"));
-    bed.pass_after(Duration::ZERO).await;
+    bed.apply().await;
     let kind = Kind::of("example.com", "Farm", "farms", true);
     assert_eq!(bed.reports(), "");
     assert_eq!(bed.names(&kind, "shop").await, ["f"], "one pass is enough");
@@ -179,7 +190,7 @@ async fn a_rejected_secret_is_reported_without_its_values() {
     let mut bed = Bed::new().await;
     bed.write("a.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {password: hunter2!}\n");
     bed.write("b.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: b}\nstringData: hunter2\n");
-    bed.pass_after(Duration::ZERO).await;
+    bed.apply().await;
     let reports = bed.reports();
     assert!(reports.contains("a.yaml: document 1, Secret a: the API server rejects it (4"), "{reports}");
     assert!(reports.contains("b.yaml: document 1, Secret b: "), "{reports}");
@@ -203,7 +214,7 @@ async fn a_removed_inventory_prunes_nothing_and_is_written_again() {
     let mut bed = Bed::new().await;
     bed.write("a.yaml", &config_map("a"));
     bed.write("b.yaml", &config_map("b"));
-    bed.pass_after(Duration::ZERO).await;
+    bed.apply().await;
     let path = inventory::path(bed.folder.path());
     let stored: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     assert_eq!(stored["objects"][0]["uid"], bed.get("a").await["metadata"]["uid"]);
@@ -213,4 +224,32 @@ async fn a_removed_inventory_prunes_nothing_and_is_written_again() {
     bed.settle().await;
     assert_eq!(bed.config_maps().await, ["a", "b"]);
     assert!(path.exists());
+}
+
+#[tokio::test]
+async fn a_half_written_file_is_not_applied() {
+    let mut bed = Bed::new().await;
+    let whole = config_map("a") + &config_map("b");
+    bed.write("a.yaml", &config_map("a"));
+    bed.pass_after(Duration::ZERO).await;
+    bed.write("a.yaml", &whole);
+    bed.pass_after(QUIET).await;
+    assert_eq!(bed.config_maps().await, [""; 0]);
+    bed.pass_after(QUIET).await;
+    assert_eq!(bed.config_maps().await, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn an_unreadable_inventory_stops_no_apply_and_is_filled_later() {
+    let mut bed = Bed::new().await;
+    let path = inventory::path(bed.folder.path());
+    fs::create_dir(&path).unwrap();
+    bed.write("a.yaml", &config_map("a"));
+    bed.settle().await;
+    assert_eq!(bed.config_maps().await, ["a"]);
+    assert!(bed.reports().contains("cannot read the inventory"), "{}", bed.reports());
+    fs::remove_dir(&path).unwrap();
+    bed.settle().await;
+    assert_eq!(bed.reports(), "");
+    assert_eq!(bed.addons.stored.as_ref().unwrap().objects.len(), 1);
 }

@@ -3,8 +3,7 @@
 use client::Kind;
 use serde_json::{Value, json};
 
-use super::super::plan::CONFIRM;
-use super::passes::Bed;
+use super::passes::{Bed, create_directory};
 use super::*;
 
 /// A master that has applied `a` and `b` from a file each, and `c` from another one.
@@ -37,7 +36,7 @@ async fn empty_broken_and_unreadable_files_prune_nothing() {
         bed.settle().await;
         assert_eq!(bed.config_maps().await, ["a", "b", "c"], "{broken:?}");
         assert!(bed.reports().contains("a.yaml: "), "{broken:?}: {}", bed.reports());
-        assert!(bed.reports().contains("1 objects without a manifest remain"), "{}", bed.reports());
+        assert!(bed.reports().contains("1 object without a manifest remains"), "{}", bed.reports());
     }
     // Another file waits, too: its object may be in the file that cannot be read.
     fs::remove_file(bed.path("b.yaml")).unwrap();
@@ -56,7 +55,7 @@ async fn missing_empty_and_foreign_directories_prune_nothing() {
     fs::rename(&directory, &moved).unwrap();
     bed.settle().await;
     assert!(bed.reports().contains("No such file or directory"), "{}", bed.reports());
-    fs::create_dir(&directory).unwrap();
+    create_directory(&directory);
     bed.settle().await;
     assert!(bed.reports().contains("3 objects without a manifest remain, because the directory is empty"));
     bed.restart();
@@ -180,4 +179,95 @@ async fn the_config_map_of_the_add_ons_deletes_nothing() {
     bed.settle().await;
     bed.settle().await;
     assert_eq!(bed.config_maps().await, ["a", "b", "c", "victim"]);
+}
+
+#[tokio::test]
+async fn a_manifest_that_is_not_applied_keeps_the_objects_without_a_manifest() {
+    let mut bed = applied().await;
+    let typo = config_map("a").replace("kind: ConfigMap", "kind: ConfigMab");
+    let rejected = config_map("a2").replace("data: {a: b}", "data: 5");
+    for text in [typo, rejected] {
+        bed.write("a.yaml", &text);
+        bed.settle().await;
+        bed.pass_after(RESYNC).await;
+        assert_eq!(bed.config_maps().await, ["a", "b", "c"], "{text}");
+        let expected = "1 object without a manifest remains, because not every manifest is applied";
+        assert!(bed.reports().contains(expected), "{}", bed.reports());
+    }
+    bed.write("a.yaml", &config_map("a2"));
+    bed.settle().await;
+    assert_eq!(bed.config_maps().await, ["a2", "b", "c"]);
+}
+
+#[tokio::test]
+async fn an_object_of_a_user_remains_after_its_manifest_is_removed() {
+    let mut bed = Bed::new().await;
+    let create = async |bed: &Bed, name: &str| {
+        let new = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        bed.client.create(&Kind::CONFIG_MAP, "default", new).await.unwrap();
+    };
+    create(&bed, "a").await;
+    for name in ["a", "b", "c"] {
+        bed.write(&format!("{name}.yaml"), &config_map(name));
+    }
+    bed.settle().await;
+    assert_eq!(bed.get("a").await["data"]["a"], "b");
+    // The object shows its origin, too. A user's object with the name of an object of the add-ons is adopted.
+    fs::remove_file(inventory::path(bed.folder.path())).unwrap();
+    bed.restart();
+    bed.client.delete(&Kind::CONFIG_MAP, "default", "b", &client::DeleteOptions::default()).await.unwrap();
+    create(&bed, "b").await;
+    bed.settle().await;
+    for name in ["a.yaml", "b.yaml"] {
+        fs::remove_file(bed.path(name)).unwrap();
+    }
+    bed.settle().await;
+    assert_eq!(bed.config_maps().await, ["a", "b", "c"]);
+    assert!(bed.reports().contains("remains: it existed before"), "{}", bed.reports());
+}
+
+#[tokio::test]
+async fn a_namespace_is_deleted_after_the_objects_in_it() {
+    let mut bed = applied().await;
+    let shop = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: {addons.coracle.io/prune: 'true'}}\n";
+    let inside = config_map("d").replace("name: d", "name: d, namespace: shop");
+    bed.write("a.yaml", shop);
+    bed.write("b.yaml", &inside);
+    bed.settle().await;
+    let is_deleted = async |bed: &Bed| {
+        let found = bed.client.find(&Kind::NAMESPACE, "", "shop").await.unwrap();
+        found.is_none_or(|found| found["metadata"]["deletionTimestamp"].is_string())
+    };
+    fs::remove_file(bed.path("a.yaml")).unwrap();
+    bed.settle().await;
+    bed.pass_after(RESYNC).await;
+    assert!(!is_deleted(&bed).await, "a manifest names an object in it");
+    fs::remove_file(bed.path("b.yaml")).unwrap();
+    bed.settle().await;
+    assert!(!is_deleted(&bed).await && bed.names(&Kind::CONFIG_MAP, "shop").await.is_empty());
+    bed.pass_after(RESYNC).await;
+    assert!(is_deleted(&bed).await);
+}
+
+#[tokio::test]
+async fn a_takeover_prunes_nothing_if_the_files_of_the_previous_holder_are_unknown() {
+    // The other master has a broken file, so its files are never confirmed, but it applies `b`.
+    let mut one = applied().await;
+    let mut two = Bed::beside(one.client.clone(), "two");
+    two.write("b.yaml", &config_map("b"));
+    two.write("z.yaml", "a: {");
+    two.settle().await;
+    fs::remove_file(one.path("b.yaml")).unwrap();
+    one.restart();
+    one.settle().await;
+    assert_eq!(one.config_maps().await, ["a", "b", "c"]);
+    assert!(one.addons.stored.as_ref().unwrap().objects.len() == 2);
+    // The ConfigMap is deleted. The holder creates it again, and prunes nothing that left before.
+    one.restart();
+    let none = client::DeleteOptions::default();
+    one.client.delete(&Kind::CONFIG_MAP, "kube-system", NAME, &none).await.unwrap();
+    fs::remove_file(one.path("a.yaml")).unwrap();
+    one.settle().await;
+    assert_eq!(one.config_maps().await, ["a", "b", "c"]);
+    one.client.get(&Kind::CONFIG_MAP, "kube-system", NAME).await.unwrap();
 }
