@@ -1,8 +1,9 @@
 //! `master run --addons DIR`: the objects of a directory exist while their manifests are in it, and no object is deleted
 //! because files or directories cannot be read.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -18,7 +19,7 @@ impl Bed {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("addons");
-        fs::create_dir(&directory).unwrap();
+        create_directory(&directory);
         let master = Master::new().with_flags([format!("--addons={}", directory.display())]);
         Self { master, folder }
     }
@@ -58,6 +59,12 @@ impl Bed {
             ["get", "events", "-n", "kube-system", &selector, "-o", "jsonpath={.items[*].message}"];
         self.until(&arguments, |seen| seen.contains(text)).await;
     }
+}
+
+/// Creates a directory that not every user may write, whatever the umask is.
+fn create_directory(path: &Path) {
+    fs::create_dir(path).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
 }
 
 fn config_map(name: &str, value: &str) -> String {
@@ -124,7 +131,7 @@ async fn objects_of_missing_directories_and_empty_files_remain_across_a_restart(
     fs::rename(bed.path(""), &moved).unwrap();
     bed.master.start().await;
     bed.event("AddonNotApplied", "No such file or directory").await;
-    fs::create_dir(bed.path("")).unwrap();
+    create_directory(&bed.path(""));
     bed.event("AddonNotPruned", "because the directory is empty").await;
     bed.config_maps("metadata.name", "a b").await;
 
