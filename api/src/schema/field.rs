@@ -18,7 +18,7 @@ pub struct Field {
     pub required: bool,
     /// True if the Go field is a pointer, so that zero differs from absent.
     pub pointer: bool,
-    /// The default of a list key, which server-side apply needs to identify elements.
+    /// The default in OpenAPI. Server-side apply needs it to identify elements of a list without one of their keys.
     pub default: Option<Value>,
     /// The strategic merge patch strategy.
     pub patch: Patch,
@@ -85,7 +85,7 @@ impl Field {
                 None if word == "set" => field.apply = Apply::Set,
                 None if word == "merge" => field.patch = Patch::MergeValues,
                 None if word == "retainKeys" => field.patch = Patch::RetainKeys,
-                Some(("default", value)) => field.default = Some(value.into()),
+                Some(("default", value)) => field.default = Some(value.trim_matches('"').into()),
                 Some(("map", keys)) => {
                     field.apply = Apply::MapBy(keys.split(',').map(str::to_owned).collect())
                 }

@@ -20,6 +20,7 @@ pub(super) const IMMUTABLE: &str = "field is immutable";
 pub(super) const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com')";
 /// The message for a name that is not a DNS label.
 pub(super) const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name')";
+const NOT_A_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', at most 63 of them, and must start and end with an alphanumeric character, after an optional DNS subdomain and '/' (e.g. 'example.com/MyName')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', at most 63 of them, and must start and end with an alphanumeric character (e.g. 'MyValue')";
 
@@ -173,7 +174,12 @@ impl Causes {
 
     /// Requires a CIDR, if there is a string.
     pub fn cidr(&mut self, place: &FieldValue<'_, '_>) {
-        self.text(place, is_cidr, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
+        self.text(place, is_cidr, NOT_A_CIDR);
+    }
+
+    /// Requires a CIDR between optional white space, which `loadBalancerSourceRanges` permits.
+    pub fn padded_cidr(&mut self, place: &FieldValue<'_, '_>) {
+        self.text(place, |text| is_cidr(text.trim()), NOT_A_CIDR);
     }
 
     /// Requires a non-negative quantity, if there is one.

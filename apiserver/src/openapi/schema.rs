@@ -97,7 +97,8 @@ impl Schemas {
         }
         let official = self.descriptions.required(of.name);
         let is_required = |field: &&Field| match official {
-            Some(official) => official.iter().any(|name| name == field.name),
+            // k8s-openapi marks names of references as required, although they default to an empty string.
+            Some(official) => field.default.is_none() && official.iter().any(|name| name == field.name),
             None => field.required,
         };
         let required: Vec<&str> = of.fields().iter().filter(is_required).map(|field| field.name).collect();

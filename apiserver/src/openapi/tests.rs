@@ -454,7 +454,20 @@ async fn required_fields_are_those_of_the_served_version() {
         ("core.v1.Container", json!(["name"])),
         ("core.v1.PodList", json!(["items"])),
         ("apps.v1.DeploymentSpec", json!(["selector", "template"])),
+        // The name defaults to an empty string, so client-side validation accepts references without it.
+        ("core.v1.LocalObjectReference", Value::Null),
+        ("core.v1.ConfigMapEnvSource", Value::Null),
+        ("core.v1.ConfigMapProjection", Value::Null),
+        ("core.v1.ConfigMapVolumeSource", Value::Null),
+        ("core.v1.SecretEnvSource", Value::Null),
+        ("core.v1.SecretProjection", Value::Null),
+        ("core.v1.ConfigMapKeySelector", json!(["key"])),
+        ("core.v1.SecretKeySelector", json!(["key"])),
     ] {
         assert_eq!(document["definitions"][format!("io.k8s.api.{name}")]["required"], expected, "{name}");
     }
+    assert_eq!(
+        document["definitions"]["io.k8s.api.core.v1.LocalObjectReference"]["properties"]["name"]["default"],
+        ""
+    );
 }

@@ -291,6 +291,27 @@ async fn apply_creates_owns_and_detects_conflicts() {
     assert_eq!(server.get(&format!("{MAPS}/other")).await.0, 404);
 }
 
+/// Charts without a pull secret often render `imagePullSecrets: [{name: ""}]`. The name is the key of the list and defaults to
+/// an empty string.
+#[tokio::test]
+async fn apply_accepts_an_empty_list_key_that_is_the_default() {
+    let server = Server::new().await;
+    let pod = |secrets: Value| {
+        let spec = json!({"containers": [{"name": "c", "image": "i"}], "imagePullSecrets": secrets});
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}).to_string()
+    };
+    let path = format!("{PODS}/p?fieldManager=one");
+    let (code, made, _) =
+        server.send_request("PATCH", &path, APPLY, pod(json!([{"name": ""}, {"name": "a"}]))).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(made["spec"]["imagePullSecrets"], json!([{}, {"name": "a"}]));
+    let owned = &made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:imagePullSecrets"];
+    let keys: Vec<&String> = owned.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["k:{\"name\":\"\"}", "k:{\"name\":\"a\"}"]);
+    let (code, status, _) = server.send_request("PATCH", &path, APPLY, pod(json!([{}, {"name": ""}]))).await;
+    assert_eq!(code, 400, "two elements with one key: {status}");
+}
+
 #[tokio::test]
 async fn delete_with_invalid_options_deletes_nothing() {
     let server = Server::new().await;

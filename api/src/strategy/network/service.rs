@@ -87,7 +87,7 @@ fn check(service: &FieldValue<'_, '_>, causes: &mut Causes) {
         }
         causes.absent(&spec.at("loadBalancerSourceRanges"), "may only be used when `type` is 'LoadBalancer'");
     }
-    spec.at("loadBalancerSourceRanges").items().for_each(|range| causes.cidr(&range));
+    spec.at("loadBalancerSourceRanges").items().for_each(|range| causes.padded_cidr(&range));
 }
 
 fn ports(spec: &FieldValue<'_, '_>, is_headless: bool, causes: &mut Causes) {

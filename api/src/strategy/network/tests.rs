@@ -95,6 +95,18 @@ fn invalid_services_are_rejected() {
 }
 
 #[test]
+fn source_ranges_can_have_white_space() {
+    let mut balanced = service("LoadBalancer");
+    balanced["spec"]["loadBalancerSourceRanges"] = json!([" 203.0.113.0/24 ", "2001:db8::/32"]);
+    stored(&balanced);
+    let ranges = "spec.loadBalancerSourceRanges[0]";
+    for invalid in ["203.0.113.0 /24", "203.0.113.0"] {
+        let change = |it: &mut Value| it["spec"]["loadBalancerSourceRanges"] = json!([invalid]);
+        refused(&balanced, change, ranges, "must be a valid CIDR value");
+    }
+}
+
+#[test]
 fn allocated_values_are_kept() {
     let mut placed = service("NodePort");
     placed["spec"]["clusterIP"] = "10.0.0.5".into();

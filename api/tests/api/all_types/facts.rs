@@ -78,9 +78,17 @@ core.v1.VolumeHealthStatus: healthConditions map=status,reason
 admissionregistration.v1.MutatingAdmissionPolicySpec: variables atomic
 ";
 
-/// Defaults of list keys.
+/// Defaults that are in the OpenAPI documents of the API. Server-side apply needs those of list keys.
 const DEFAULTS: &str = "
+core.v1.ConfigMapEnvSource: name \"\"
+core.v1.ConfigMapKeySelector: name \"\"
+core.v1.ConfigMapProjection: name \"\"
+core.v1.ConfigMapVolumeSource: name \"\"
 core.v1.ContainerPort: protocol TCP
+core.v1.LocalObjectReference: name \"\"
+core.v1.SecretEnvSource: name \"\"
+core.v1.SecretKeySelector: name \"\"
+core.v1.SecretProjection: name \"\"
 core.v1.ServicePort: protocol TCP
 ";
 
@@ -328,7 +336,7 @@ impl Facts {
         self.pair(PATCH, field)
     }
 
-    /// The default of a list key.
+    /// The default in OpenAPI, or `""` for an empty string.
     pub fn default_of(&mut self, field: &str) -> Option<&'static str> {
         self.pair(DEFAULTS, field)
     }
