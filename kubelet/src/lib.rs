@@ -12,6 +12,7 @@ pub mod file_watch;
 pub mod health;
 pub mod identity;
 pub mod images;
+pub mod local_ca;
 pub mod metrics;
 pub mod network;
 pub mod node;

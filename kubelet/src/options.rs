@@ -7,8 +7,10 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
-/// The file in `cert_dir` with the CA for clients of this node only.
-pub const LOCAL_AUTHORITY: &str = "local-client-ca.crt";
+/// The file in `cert_dir` with the CA bundle of the cluster.
+pub const CLUSTER_AUTHORITIES: &str = "ca.crt";
+/// The group of users who may only read (`kubelet kubeconfig --read-only`).
+pub const VIEWERS: &str = "coracle:node-viewers";
 
 /// The resolv.conf of the host.
 pub const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -98,7 +100,7 @@ pub struct Options {
     pub api_address: Option<SocketAddr>,
     /// Certificate and key of the HTTPS API, if the user provides them.
     pub tls_files: Option<(PathBuf, PathBuf)>,
-    /// The CA for client certificates of the HTTPS API. Without it, all requests are rejected.
+    /// The CA for client certificates of the HTTPS API. Clients with a certificate of the node's own CA are accepted too.
     pub client_ca_file: Option<PathBuf>,
     /// Idle timeout of streaming sessions and port forwards.
     pub streaming_idle: Duration,

@@ -51,7 +51,7 @@ pub use lease::{Port, free_port};
 pub use master::{Master, tls_config, trusting};
 pub use pod::Pod;
 pub use private_engine::{PRIVATE_ADDRESS, PrivateEngine, exported};
-pub use process::Process;
+pub use process::{Process, output};
 pub use python::Python;
 pub use registry::{PASSWORD, Registry, USER};
 pub use serve::Server;

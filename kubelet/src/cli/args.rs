@@ -33,6 +33,8 @@ pub enum Verb {
     Exec(Exec),
     /// Attach to the streams of a container's main process
     Attach(Attach),
+    /// Print a kubeconfig with which kubectl uses the API of this node
+    Kubeconfig(Kubeconfig),
     /// Create a client certificate with which a monitoring system reads the metrics of this node
     MetricsCertificate(MetricsCertificate),
     /// Print a shell completion script for this command
@@ -93,7 +95,7 @@ pub struct RunFlags {
     /// Private key of the serving certificate
     #[arg(long, value_name = "FILE", help_heading = "Ports")]
     pub tls_private_key_file: Option<String>,
-    /// CA bundle for client certificates of the kubelet's HTTPS server; without it all requests but health checks are rejected
+    /// CA bundle for client certificates of the kubelet's HTTPS server, beside the CA of `kubelet kubeconfig` [default: the CA of the cluster]
     #[arg(long, value_name = "FILE", help_heading = "Ports")]
     pub client_ca_file: Option<String>,
     /// Idle timeout of exec, attach and port-forward sessions [default: 4h]
@@ -176,6 +178,29 @@ pub enum CheckFormat {
     Json,
 }
 
+/// Arguments of `kubelet kubeconfig`.
+#[derive(Clone, Debug, Args)]
+pub struct Kubeconfig {
+    /// Permit only reading: no Secrets, no exec, attach or port-forward, no changes
+    #[arg(long)]
+    pub read_only: bool,
+    /// URL of the node, https://HOST:PORT [default: the address and port of the running kubelet on this machine]
+    #[arg(long, value_name = "URL", value_parser = server_url)]
+    pub server: Option<String>,
+    /// User name in the certificate [default: node-admin, or node-viewer with --read-only]
+    #[arg(long, value_name = "NAME", value_parser = user_name)]
+    pub name: Option<String>,
+    /// Validity of the certificate in days
+    #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=3650))]
+    pub days: u16,
+    /// CA of the serving certificate, if the kubelet runs with --tls-cert-file [default: the CA of this node]
+    #[arg(long, value_name = "FILE")]
+    pub certificate_authority: Option<PathBuf>,
+    /// Write to this new file, readable by its owner only (0600), instead of printing
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
 /// Arguments of `kubelet metrics-certificate`.
 #[derive(Clone, Debug, Args)]
 pub struct MetricsCertificate {
@@ -183,11 +208,32 @@ pub struct MetricsCertificate {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// User name in the certificate
-    #[arg(long, value_name = "NAME", default_value = "prometheus")]
+    #[arg(long, value_name = "NAME", default_value = "prometheus", value_parser = user_name)]
     pub name: String,
     /// Validity of the certificate in days
     #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=3650))]
     pub days: u16,
+}
+
+/// Parses the user name of a client certificate. The limit is that of X.509 (RFC 5280, ub-common-name).
+fn user_name(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.chars().count() > 64 || text.chars().any(char::is_control) {
+        return Err("a user name has 1 to 64 characters without control characters".to_owned());
+    }
+    if text.starts_with("system:") || text == "kube-apiserver-kubelet-client" {
+        return Err("this name belongs to components of Kubernetes; choose another one".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// Parses the URL of a node.
+fn server_url(text: &str) -> Result<String, String> {
+    let url = text.parse::<reqwest::Url>().map_err(|error| format!("is not a URL: {error}"))?;
+    let is_plain = url.username().is_empty() && url.query().is_none() && url.fragment().is_none();
+    if url.scheme() != "https" || !url.has_host() || !is_plain {
+        return Err("is not the URL of a node; write https://HOST:PORT".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 /// The namespace flag that several subcommands share.

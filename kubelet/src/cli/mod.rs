@@ -3,11 +3,11 @@
 mod args;
 mod check;
 mod client;
+mod credentials;
 mod describe;
 mod flags;
 mod get;
 mod logs;
-mod metrics_certificate;
 mod pod;
 mod print;
 mod session;
@@ -71,7 +71,8 @@ pub fn main() -> ExitCode {
         Err(Failure::Mistakes(mistakes, Some(cli))) if matches!(cli.verb, Verb::Run(_)) => (*cli, mistakes),
         Err(Failure::Mistakes(mistakes, _)) => return COMMAND.usage_errors(&mistakes),
     };
-    let client = || Client::new(cli.root_dir.clone().unwrap_or_else(|| PathBuf::from(ROOT_DIR)));
+    let root_dir = || cli.root_dir.clone().unwrap_or_else(|| PathBuf::from(ROOT_DIR));
+    let client = || Client::new(root_dir());
     match cli.verb {
         Verb::Run(ref flags) => run(flags, cli.root_dir.clone(), mistakes),
         Verb::Check(ref arguments) => check::run(arguments),
@@ -80,9 +81,11 @@ pub fn main() -> ExitCode {
         Verb::Logs(ref logs) => run_client(logs::run(&client(), logs)),
         Verb::Exec(ref exec) => run_client(session::exec(&client(), exec)),
         Verb::Attach(ref attach) => run_client(session::attach(&client(), attach)),
+        Verb::Kubeconfig(ref arguments) => {
+            run_client(credentials::kubeconfig(&client(), &root_dir(), arguments))
+        }
         Verb::MetricsCertificate(ref arguments) => {
-            let root_dir = cli.root_dir.clone().unwrap_or_else(|| PathBuf::from(ROOT_DIR));
-            ended(metrics_certificate::run(&root_dir, arguments))
+            ended(credentials::metrics_certificate(&root_dir(), arguments))
         }
         Verb::Completion { shell } => {
             let mut script = Vec::new();

@@ -121,7 +121,7 @@ impl Files {
     /// # Errors
     /// If the file cannot be written.
     pub fn write_authorities(&self, authorities: &[u8]) -> Result<(), ApiError> {
-        let path = self.cert_dir.join(super::AUTHORITIES);
+        let path = self.cert_dir.join(crate::options::CLUSTER_AUTHORITIES);
         if read(&path)?.is_some_and(|before| before == authorities) {
             return Ok(());
         }

@@ -47,9 +47,6 @@ pub use self::timing::{backoff_delay, retry_delay};
 use crate::options::{Bootstrap, Cluster};
 use crate::report::Outbox;
 
-/// The file in the certificate directory with the CAs for client certificates of the kubelet's server.
-pub const AUTHORITIES: &str = "ca.crt";
-
 /// Returns the name of the file in the certificate directory that holds the serving certificate and its key.
 pub fn serving_file() -> String {
     Kind::Serving.current()

@@ -1,16 +1,19 @@
-//! Authorization of HTTPS requests to the node. API servers have full access, health endpoints are public, and
-//! monitoring clients read metrics.
+//! Authorization of HTTPS requests to the node. API servers and administrators have full access, health endpoints are
+//! public, monitoring clients read metrics, and viewers read what is not secret.
 //!
 //! For other users, a stock kubelet sends a SubjectAccessReview. This kubelet rejects them, with the same error
 //! texts.
 
-use apiserver::Identity;
+use apiserver::auth::{Attributes, On};
 use apiserver::identity::MONITORING;
+use apiserver::{Identity, Status};
 use axum::Router;
 use axum::body::Body;
 use axum::middleware::{Next, from_fn};
-use axum::response::IntoResponse as _;
+use axum::response::{IntoResponse as _, Response};
 use http::{Method, Request, StatusCode};
+
+use crate::options::VIEWERS;
 
 /// User name of an API server's kubelet client, if it is not in `system:masters`.
 const MASTER: &str = "kube-apiserver-kubelet-client";
@@ -29,35 +32,90 @@ const PARTS: [(&str, &[&str]); 8] = [
     ("/configz", &["configz", PROXY]),
 ];
 const PROXY: &str = "proxy";
+/// Group, resource and subresources that viewers may read, as with the stock ClusterRole `view`. Secrets are not among
+/// them.
+const VIEWED: [(&str, &str, &[&str]); 5] = [
+    ("", "configmaps", &[""]),
+    ("", "events", &[""]),
+    ("", "nodes", &["", "status"]),
+    ("", "pods", &["", "log", "status"]),
+    ("events.k8s.io", "events", &[""]),
+];
+/// Paths outside resources that viewers may read: discovery, OpenAPI and usage. Paths below them are included.
+const VIEWED_PATHS: [&str; 7] =
+    ["/api", "/apis", "/openapi", "/version", "/metrics", "/stats", "/runningpods"];
 
 /// Adds authorization to a router.
 pub fn with_authorization(router: Router) -> Router {
     router.layer(from_fn(async |request: Request<Body>, next: Next| match deny_reason(&request) {
         None => next.run(request).await,
-        Some((code, why)) => (code, why).into_response(),
+        Some(denial) => denial.into_response(),
     }))
 }
 
-/// The response for a rejected request. `None` if the request is allowed.
-fn deny_reason(request: &Request<Body>) -> Option<(StatusCode, String)> {
-    let path = request.uri().path();
-    if OPEN.contains(&path) {
-        return None;
-    }
-    match request.extensions().get::<Identity>().filter(|who| !who.is_anonymous()) {
-        None => Some((StatusCode::UNAUTHORIZED, "Unauthorized".to_owned())),
-        Some(who) if is_api_server(who) || can_read_metrics(who, request.method(), path) => None,
-        Some(who) => {
-            let (user, verb, parts) = (&who.user, verb(request.method()), parts(path).join(" "));
-            let why =
-                format!("Forbidden (user={user}, verb={verb}, resource=nodes, subresource(s)=[{parts}])");
-            Some((StatusCode::FORBIDDEN, why))
+/// The response to a rejected request.
+enum Denial {
+    /// Plain text, as the stock kubelet answers.
+    Text(StatusCode, String),
+    /// An API error, for paths of the Kubernetes API.
+    Api(Status),
+}
+
+impl Denial {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Text(code, why) => (code, why).into_response(),
+            Self::Api(status) => status.into_response(),
         }
     }
 }
 
+/// Why a request is rejected. `None` if it is allowed.
+fn deny_reason(request: &Request<Body>) -> Option<Denial> {
+    let (method, path) = (request.method(), request.uri().path());
+    if OPEN.contains(&path) {
+        return None;
+    }
+    let Some(who) = request.extensions().get::<Identity>().filter(|who| !who.is_anonymous()) else {
+        return Some(Denial::Text(StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()));
+    };
+    if is_api_server(who) || can_read_metrics(who, method, path) {
+        return None;
+    }
+    let attributes = match Attributes::of(method, request.uri()) {
+        Ok(attributes) => attributes,
+        Err(status) => return Some(Denial::Api(status)),
+    };
+    if who.is_in(VIEWERS) && can_view(&attributes) {
+        return None;
+    }
+    if matches!(attributes.on, On::Resource(_)) {
+        return Some(Denial::Api(attributes.refused(who, "")));
+    }
+    let (user, verb, parts) = (&who.user, verb(method), parts(path).join(" "));
+    let why = format!("Forbidden (user={user}, verb={verb}, resource=nodes, subresource(s)=[{parts}])");
+    Some(Denial::Text(StatusCode::FORBIDDEN, why))
+}
+
+/// Whether viewers may do this.
+fn can_view(attributes: &Attributes) -> bool {
+    match &attributes.on {
+        On::Resource(on) => {
+            matches!(&*attributes.verb, "get" | "list" | "watch")
+                && VIEWED.iter().any(|(group, resource, subresources)| {
+                    on.group == *group
+                        && on.resource == *resource
+                        && subresources.contains(&on.subresource.as_str())
+                })
+        }
+        On::Path(path) => attributes.verb == "get" && VIEWED_PATHS.iter().any(|above| is_below(path, above)),
+    }
+}
+
+/// Whether the user has full access. The groups of restricted users take precedence over the user name.
 fn is_api_server(who: &Identity) -> bool {
-    who.is_master() || who.user == MASTER
+    let is_restricted = who.is_in(VIEWERS) || who.is_in(MONITORING);
+    who.is_master() || who.user == MASTER && !is_restricted
 }
 
 /// Whether the user may read metrics: the group of the stock ClusterRole for monitoring may, but nothing else.
@@ -77,9 +135,12 @@ fn verb(method: &Method) -> &'static str {
 }
 
 fn parts(path: &str) -> &'static [&'static str] {
-    let is_below =
-        |begin: &str| path.strip_prefix(begin).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    PARTS.iter().find(|(begin, _)| is_below(begin)).map_or(&[PROXY], |(_, parts)| parts)
+    PARTS.iter().find(|(above, _)| is_below(path, above)).map_or(&[PROXY], |(_, parts)| parts)
+}
+
+/// Whether `path` is `above` or a path below it.
+fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -121,6 +182,14 @@ mod tests {
                 "/metrics/cadvisor",
                 forbidden("user=jane, verb=get, resource=nodes, subresource(s)=[metrics]"),
             ),
+            (
+                of("kube-apiserver-kubelet-client", &[VIEWERS]),
+                "GET",
+                "/containerLogs/a/b/c",
+                forbidden(
+                    "user=kube-apiserver-kubelet-client, verb=get, resource=nodes, subresource(s)=[proxy]",
+                ),
+            ),
             (of("prometheus", &[MONITORING]), "GET", "/metrics", None),
             (of("prometheus", &[MONITORING]), "GET", "/metrics/resource", None),
             (
@@ -146,8 +215,64 @@ mod tests {
             if let Some(who) = who {
                 request.extensions_mut().insert(who);
             }
-            let denial = deny_reason(&request).map(|(code, why)| (code.as_u16(), why));
+            let denial = deny_reason(&request).map(|denial| match denial {
+                Denial::Text(code, why) => (code.as_u16(), why),
+                Denial::Api(status) => (status.code, status.message),
+            });
             assert_eq!(denial, expected, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn viewers_read_what_is_not_secret() {
+        let code = |method: &str, path: &str| {
+            let mut request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+            request.extensions_mut().insert(Identity::authenticated("ann", [VIEWERS.to_owned()]));
+            deny_reason(&request).map(|denial| denial.into_response().status().as_u16())
+        };
+        let pod = "/api/v1/namespaces/default/pods/web";
+        for path in [
+            "/api",
+            "/api/v1",
+            "/apis",
+            "/apis/events.k8s.io/v1",
+            "/openapi/v3",
+            "/version",
+            "/metrics",
+            "/metrics/resource",
+            "/stats/summary",
+            "/api/v1/nodes",
+            "/api/v1/pods?watch=true",
+            "/api/v1/watch/pods",
+            "/api/v1/namespaces/secrets/pods",
+            "/api/v1/namespaces/default/configmaps/a",
+            "/apis/events.k8s.io/v1/namespaces/default/events",
+            pod,
+            &format!("{pod}/log?follow=true"),
+        ] {
+            assert_eq!(code("GET", path), None, "{path}");
+        }
+        for (method, path) in [
+            ("GET", "/api/v1/secrets".to_owned()),
+            ("GET", "/api/v1/namespaces/default/%73ecrets".to_owned()),
+            ("GET", "/api/v1/namespaces/default/secrets/a".to_owned()),
+            ("GET", "/api/v1/watch/secrets".to_owned()),
+            ("GET", "/api//v1/namespaces/default/secrets/a".to_owned()),
+            ("GET", "//api/v1/secrets".to_owned()),
+            ("GET", format!("{pod}/exec?command=id")),
+            ("GET", format!("{pod}/attach")),
+            ("GET", format!("{pod}/portforward")),
+            ("POST", format!("{pod}/exec")),
+            ("POST", "/api/v1/namespaces/default/pods".to_owned()),
+            ("DELETE", pod.to_owned()),
+            ("PATCH", pod.to_owned()),
+            ("GET", "/exec/default/web/c".to_owned()),
+            ("POST", "/run/default/web/c".to_owned()),
+            ("GET", "/containerLogs/default/web/c".to_owned()),
+            ("DELETE", "/localVolumes/a".to_owned()),
+            ("POST", "/metrics".to_owned()),
+        ] {
+            assert_eq!(code(method, &path), Some(403), "{method} {path}");
         }
     }
 }

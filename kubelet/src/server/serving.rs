@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::tls::{self, Keys};
-use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
+use rcgen::KeyPair;
+use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::AsyncReadExt as _;
@@ -14,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::disk;
 use crate::file_watch::{self, FileWatcher, WatchSet};
+use crate::local_ca::{self, LocalCa, Signed};
 
 /// How often the files are read without an event, for file systems that send none.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
@@ -33,8 +35,8 @@ pub struct Files {
     pub client_authorities: Option<PathBuf>,
     /// CA bundle of the cluster, used if none is configured. Without either, only health requests are allowed.
     pub cluster_authorities: PathBuf,
-    /// CA of `kubelet metrics-certificate`, which is added to the client CAs. It may not exist.
-    pub local_authority: PathBuf,
+    /// The node's own CA, which is added to the client CAs. It may not exist.
+    pub local_ca: local_ca::Files,
 }
 
 /// The reason why certificates cannot be used.
@@ -64,9 +66,11 @@ pub enum Error {
     Tls(#[from] tls::Error),
 }
 
-/// A self-signed certificate, used while there is no other.
+/// A self-signed certificate, used while there is no other, and the names in it.
 #[derive(Debug)]
 struct SelfSigned {
+    node: String,
+    addresses: Vec<IpAddr>,
     certificate: CertificateDer<'static>,
     key: Vec<u8>,
 }
@@ -77,6 +81,21 @@ struct LoadedFiles {
     certificates: Vec<u8>,
     key: Vec<u8>,
     authorities: Vec<u8>,
+    local_ca: LocalCaFiles,
+}
+
+/// The files of the node's own CA, empty if they do not exist. An error has the path and the reason. It stops neither the
+/// server nor the use of other certificates.
+#[derive(Debug, PartialEq, Eq)]
+struct LocalCaFiles {
+    certificate: Result<Vec<u8>, String>,
+    key: Result<Vec<u8>, String>,
+}
+
+impl Default for LocalCaFiles {
+    fn default() -> Self {
+        Self { certificate: Ok(Vec::new()), key: Ok(Vec::new()) }
+    }
 }
 
 /// The serving certificate in use, and its files.
@@ -169,16 +188,15 @@ impl Files {
                 (both.clone(), both)
             }
         };
-        let mut authorities = match &self.client_authorities {
+        let authorities = match &self.client_authorities {
             Some(path) => read(path).await?,
             None => read_if_exists(&self.cluster_authorities).await?,
         };
-        let local = read_if_exists(&self.local_authority).await?;
-        if !local.is_empty() {
-            authorities.push(b'\n');
-            authorities.extend(local);
-        }
-        Ok(LoadedFiles { certificates, key, authorities })
+        let local_ca = LocalCaFiles {
+            certificate: read_if_exists(&self.local_ca.certificate).await.map_err(|error| error.to_string()),
+            key: read_if_exists(&self.local_ca.key).await.map_err(|error| error.to_string()),
+        };
+        Ok(LoadedFiles { certificates, key, authorities, local_ca })
     }
 
     /// The names to watch, because their changes may change the content of a file.
@@ -187,7 +205,8 @@ impl Files {
         let all = configured.chain(&self.client_authorities).chain([
             &self.current,
             &self.cluster_authorities,
-            &self.local_authority,
+            &self.local_ca.certificate,
+            &self.local_ca.key,
         ]);
         // A path that cannot be resolved is read at the next interval.
         let resolved = all.filter_map(|path| file_watch::resolve(path).ok());
@@ -205,13 +224,14 @@ impl Files {
 impl LoadedFiles {
     fn config(&self, files: &Files, self_signed: &SelfSigned) -> Result<Arc<tls::Config>, Error> {
         let named = files.client_authorities.as_ref();
-        let client_authorities = if named.is_none() && self.authorities.is_empty() {
+        let mut client_authorities = if named.is_none() && self.authorities.is_empty() {
             Vec::new()
         } else {
             certificates(named.unwrap_or(&files.cluster_authorities), &self.authorities)?
         };
+        client_authorities.extend(self.local_ca.trusted(&files.local_ca.certificate));
         let (chain, key) = if self.certificates.is_empty() {
-            (vec![self_signed.certificate.clone()], PrivatePkcs8KeyDer::from(self_signed.key.clone()).into())
+            self.local_ca.sign_serving(files, self_signed).unwrap_or_else(|| self_signed.pair())
         } else {
             let (path, key_path) = files.names();
             let unusable = |error: rustls::pki_types::pem::Error| {
@@ -226,16 +246,73 @@ impl LoadedFiles {
     }
 }
 
+impl LocalCaFiles {
+    /// The certificate of the CA, if there is one that can be used.
+    fn trusted(&self, path: &Path) -> Option<CertificateDer<'static>> {
+        let found = match &self.certificate {
+            Ok(pem) if pem.is_empty() => return None,
+            Ok(pem) => certificates(path, pem).map_err(|error| error.to_string()),
+            Err(error) => Err(error.clone()),
+        };
+        let usable = found.and_then(|found| {
+            let mut roots = RootCertStore::empty();
+            let first = found.into_iter().next().ok_or_else(String::new)?;
+            roots.add(first.clone()).map_err(|error| format!("{}: {error}", path.display()))?;
+            Ok(first)
+        });
+        let ignored = |error: &String| {
+            tracing::error!(error, "cannot use the node's own CA: its clients are rejected");
+        };
+        usable.inspect_err(ignored).ok()
+    }
+
+    /// A serving certificate that the CA signs. `None` if there is no CA that can sign.
+    fn sign_serving(&self, files: &Files, names: &SelfSigned) -> Option<Pair> {
+        let (Ok(certificate), Ok(key)) = (&self.certificate, &self.key) else {
+            let error = self.key.as_ref().err().or(self.certificate.as_ref().err());
+            tracing::error!(error, "cannot use the node's own CA, using a self-signed certificate instead");
+            return None;
+        };
+        if certificate.is_empty() || key.is_empty() {
+            return None;
+        }
+        let ca = LocalCa::from_pem(certificate, &String::from_utf8_lossy(key)).map_err(str::to_owned);
+        let signed = ca
+            .and_then(|ca| ca.sign_serving(&names.node, &names.addresses).map_err(|error| error.to_string()));
+        let pair = signed.and_then(|Signed { certificate, key }| {
+            let chain = CertificateDer::from_pem_slice(certificate.as_bytes());
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes());
+            chain.and_then(|chain| Ok((vec![chain], key?))).map_err(|error| error.to_string())
+        });
+        let path = files.local_ca.certificate.display();
+        let ignored = |error: &String| {
+            tracing::error!(
+                error,
+                "cannot sign a serving certificate with the CA {path}, using a self-signed certificate instead"
+            );
+        };
+        pair.inspect_err(ignored).ok()
+    }
+}
+
+/// A certificate chain with its private key.
+type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
 impl SelfSigned {
     fn new(node: &str, addresses: &[IpAddr]) -> Result<Self, Error> {
-        let names: Vec<String> =
-            [node.to_owned()].into_iter().chain(addresses.iter().map(IpAddr::to_string)).collect();
         let key = KeyPair::generate().map_err(Error::SelfSigned)?;
-        let mut params = CertificateParams::new(names).map_err(Error::SelfSigned)?;
-        params.distinguished_name.push(DnType::CommonName, node);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let params = local_ca::serving_params(node, addresses).map_err(Error::SelfSigned)?;
         let certificate = params.self_signed(&key).map_err(Error::SelfSigned)?;
-        Ok(Self { certificate: certificate.der().clone(), key: key.serialize_der() })
+        Ok(Self {
+            node: node.to_owned(),
+            addresses: addresses.to_vec(),
+            certificate: certificate.der().clone(),
+            key: key.serialize_der(),
+        })
+    }
+
+    fn pair(&self) -> Pair {
+        (vec![self.certificate.clone()], PrivatePkcs8KeyDer::from(self.key.clone()).into())
     }
 }
 

@@ -24,9 +24,10 @@ use crate::cgroups::{Cgroups, Slices};
 use crate::cluster::services::ServiceSnapshot;
 use crate::health::Health;
 use crate::identity;
+use crate::local_ca;
 use crate::network::{Members, record_event};
 use crate::node;
-use crate::options::{LOCAL_AUTHORITY, Options};
+use crate::options::{CLUSTER_AUTHORITIES, Options};
 use crate::report::{Outbox, Severity};
 use crate::runtime::docker::{self, Docker};
 use crate::runtime::instrumented::InstrumentedRuntime;
@@ -179,13 +180,17 @@ async fn serve_nodes_api(
         configured: options.tls_files.clone(),
         current: options.cert_dir.join(identity::serving_file()),
         client_authorities: options.client_ca_file.clone(),
-        cluster_authorities: options.cert_dir.join(identity::AUTHORITIES),
-        local_authority: options.cert_dir.join(LOCAL_AUTHORITY),
+        cluster_authorities: options.cert_dir.join(CLUSTER_AUTHORITIES),
+        local_ca: local_ca::Files::of(&options.root_dir),
     };
-    let addresses = node::facts(options).host_ips;
+    let mut addresses = node::facts(options).host_ips;
+    // A client that connects to `--address` verifies that the certificate contains it.
+    if !address.ip().is_unspecified() && !addresses.contains(&address.ip()) {
+        addresses.push(address.ip());
+    }
     let (serving, config) = server::ServingCertificates::open(files, &options.node_name, &addresses).await?;
     if options.client_ca_file.is_none() && options.cluster.is_none() {
-        tracing::info!(%address, "no client CA is configured, so the HTTPS server only answers health checks; `kubelet metrics-certificate FILE` creates a client certificate for metrics, --client-ca-file admits other clients");
+        tracing::info!(%address, "no client CA is configured, so the HTTPS server accepts only clients of the node's own CA; `kubelet kubeconfig` prints a kubeconfig for kubectl");
         let joined = options.root_dir.join("kubeconfig");
         if joined.exists() {
             let joined = joined.display();

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 /// The response to a GET request, head and body.
-async fn send_request(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, path: &str) -> String {
+pub async fn send_request(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, path: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();

@@ -11,6 +11,7 @@ mod full_disk;
 mod images;
 mod jobs;
 mod kill_nine;
+mod kubectl;
 mod legacy;
 mod looking;
 mod meddling;

@@ -3,8 +3,19 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+
+use apiserver::tls;
+use axum::Router;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_rustls::TlsConnector;
 
 use super::{Files, ServingCertificates};
+use crate::local_ca::{self, LocalCa};
 
 /// A certificate with that name and its key, as PEM.
 fn pair(name: &str) -> (String, String) {
@@ -99,4 +110,68 @@ async fn a_configured_certificate_file_must_exist() {
     }
     let current = path("current.pem", "no");
     open(Files { current, ..Files::default() }).await.expect("default files are created");
+}
+
+/// Whether a client that trusts the CA in a file accepts a server with this configuration.
+async fn is_accepted(config: Arc<tls::Config>, authority: &Path) -> bool {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (_swap, config) = watch::channel(config);
+    let (_stop, stopped) = watch::channel(false);
+    let server = tokio::spawn(async move { tls::serve(listener, Router::new(), config, stopped).await });
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(authority).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let client = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let client = client.with_root_certificates(roots).with_no_client_auth();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let accepted = TlsConnector::from(Arc::new(client)).connect(name, stream).await.is_ok();
+    server.abort();
+    accepted
+}
+
+#[tokio::test]
+async fn local_ca_signs_the_serving_certificate_once_it_exists() {
+    let folder = tempfile::tempdir().unwrap();
+    let local_ca = local_ca::Files::of(folder.path());
+    let files = Files { local_ca: local_ca.clone(), ..files(folder.path()) };
+    let mut serving = open(files.clone()).await.unwrap();
+    LocalCa::open_or_create(&local_ca, jiff::civil::date(2026, 2, 28)).unwrap();
+    let config = serving.changed().await.unwrap().unwrap();
+    assert!(is_accepted(config, &local_ca.certificate).await);
+    // A damaged key does not stop the server.
+    let key = fs::read(&local_ca.key).unwrap();
+    fs::write(&local_ca.key, "junk").unwrap();
+    let config = serving.changed().await.unwrap().unwrap();
+    assert!(!is_accepted(config, &local_ca.certificate).await, "the certificate is self-signed");
+    fs::write(&local_ca.key, key).unwrap();
+    let (_, config) = ServingCertificates::open(files, "n1", &[]).await.unwrap();
+    assert!(is_accepted(config, &local_ca.certificate).await);
+}
+
+#[tokio::test]
+async fn a_damaged_local_ca_affects_no_other_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = pair("localhost");
+    let path = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let (crt, pem) = (path("a.crt", &certificate), path("a.key", &key));
+    let current = path("current.pem", &format!("{certificate}{key}"));
+    let local_ca = local_ca::Files { certificate: path("ca.crt", "junk"), key: folder.path().to_owned() };
+    for files in [
+        Files { current, cluster_authorities: crt.clone(), ..Files::default() },
+        Files {
+            configured: Some((crt.clone(), pem)),
+            client_authorities: Some(crt.clone()),
+            ..Files::default()
+        },
+    ] {
+        let files = Files { local_ca: local_ca.clone(), ..files };
+        let (_, config) = ServingCertificates::open(files, "n1", &[]).await.unwrap();
+        assert!(is_accepted(config, &crt).await);
+    }
 }
