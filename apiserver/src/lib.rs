@@ -25,6 +25,7 @@ pub mod identity;
 pub mod kinds;
 pub mod list;
 mod list_body;
+pub mod metrics_api;
 pub mod object;
 pub mod openapi;
 pub mod registry;

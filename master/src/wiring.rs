@@ -42,7 +42,7 @@ use crate::controllers::{self, Authority, Client, ControllerContext, Webhook};
 use crate::data_dir::{DataDir, Lock};
 use crate::kubernetes_service::{self, ApiAddress, MasterLeases};
 use crate::metrics::{self, Measured, Metrics};
-use crate::metrics_api::{self, MetricsApi};
+use crate::metrics_api::MetricsApi;
 use crate::node_proxy::{BackendTls, NodeProxy};
 use crate::options::{ApprovalPolicy, Controllers, Options, ServiceRange, Storage};
 use crate::owner::{self, Kept};
@@ -67,7 +67,7 @@ pub async fn run(options: Options, computing: Handle) -> anyhow::Result<()> {
     let data_dir = DataDir::at(&options.data_dir).letting_in(lets_in);
     let preflight = Preflight::run(&options, &data_dir)?;
     let prepared = Prepared::open(&options, &data_dir, preflight)?;
-    let catalog = Catalog::new(kinds::all().into_iter().chain(metrics_api::resources()));
+    let catalog = Catalog::new(kinds::all().into_iter().chain(apiserver::metrics_api::resources()));
     let metrics = Metrics::new(apiserver::VERSION.git_version, catalog.clone());
     let opened = tokio::select! {
         opened = store::open(&options, &prepared.etcd_certificates, !prepared.created.is_empty()) => opened?,

@@ -34,12 +34,14 @@ const PARTS: [(&str, &[&str]); 8] = [
 const PROXY: &str = "proxy";
 /// Group, resource and subresources that viewers may read, as with the stock ClusterRole `view`. Secrets are not among
 /// them.
-const VIEWED: [(&str, &str, &[&str]); 5] = [
+const VIEWED: [(&str, &str, &[&str]); 7] = [
     ("", "configmaps", &[""]),
     ("", "events", &[""]),
     ("", "nodes", &["", "status"]),
     ("", "pods", &["", "log", "status"]),
     ("events.k8s.io", "events", &[""]),
+    ("metrics.k8s.io", "nodes", &[""]),
+    ("metrics.k8s.io", "pods", &[""]),
 ];
 /// Paths outside resources that viewers may read: discovery, OpenAPI and usage. Paths below them are included.
 const VIEWED_PATHS: [&str; 7] =

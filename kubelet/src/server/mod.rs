@@ -10,6 +10,7 @@ mod forward;
 mod legacy;
 mod local_volumes;
 mod logs;
+mod metrics_api;
 mod serving;
 mod session;
 mod socket;
@@ -65,7 +66,8 @@ pub struct Context {
 
 /// The router of all endpoints.
 pub fn router(context: &Context) -> Router {
-    let api = Api::new(context.status_manager.store().clone(), Catalog::new(resources::all()), VERSION);
+    let rows = resources::all().into_iter().chain(apiserver::metrics_api::resources());
+    let api = Api::new(context.status_manager.store().clone(), Catalog::new(rows), VERSION);
     let router = Router::new()
         .route("/api/v1/namespaces/{namespace}/pods/{name}/log", get(logs::subresource))
         .route("/api/v1/namespaces/{namespace}/pods/{name}/exec", any(exec::exec))
@@ -86,6 +88,7 @@ pub fn router(context: &Context) -> Router {
         .route("/stats/summary", get(legacy::summary))
         .with_state(context.clone())
         .merge(health_router(&context.health))
+        .merge(metrics_api::router(context))
         .merge(api.router());
     with_websockets(router)
 }

@@ -93,7 +93,10 @@ async fn kubectl_reads_the_objects_of_a_lone_node() {
             (&["get", "events"], "Started"),
             (&["get", "configmap", "settings", "-o", "jsonpath={.data.a}"], "1"),
             (&["get", "secret", "key", "-o", "jsonpath={.data.b}"], "Mg=="),
-            (&["api-resources"], "Pod"),
+            (&["top", "pod", &web], "Mi"),
+            (&["top", "pod", "-A", "--containers"], "main"),
+            (&["top", "node"], "%"),
+            (&["api-resources"], "PodMetrics"),
             (&["explain", "pods.spec.containers"], "Entrypoint array"),
             (&["wait", "--for=condition=Ready", "pod", &web, "--timeout=30s"], "condition met"),
             (&["logs", &web], "started"),
@@ -154,6 +157,7 @@ async fn read_only_users_of_a_lone_node_read_no_secret_and_change_nothing() {
             &["get", "configmaps"],
             &["logs", &web],
             &["get", "--raw", "/metrics"],
+            &["top", "pod"],
         ] {
             let Output { code, stdout, stderr } = bed.run(kubectl, &bed.viewer, arguments).await;
             assert_eq!(code, 0, "1.{} {arguments:?}: {stdout}{stderr}", kubectl.minor);

@@ -9,8 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::sampler::NodeSampler;
-use super::summary::{Counts, Window, is_unreachable, node_metrics_object, pod_metrics_object};
-use crate::objects::{Conditioned, ObjectMeta};
+use super::summary::{Counts, Subject, Window, node_metrics_object, pod_metrics_object};
 
 fn part(name: &str, since: &str, seconds: f64, mib: u64) -> Value {
     json!({
@@ -24,7 +23,7 @@ fn counts(node: Value, containers: &[Value]) -> Counts {
     serde_json::from_value(json!({"node": node, "pods": [pod]})).unwrap()
 }
 
-fn metadata(name: &str) -> ObjectMeta {
+fn metadata(name: &str) -> Subject {
     serde_json::from_value(json!({"name": name, "namespace": "shop", "labels": {"app": "x"}, "uid": "u"}))
         .unwrap()
 }
@@ -58,17 +57,6 @@ fn usage_is_the_difference_between_two_samples() {
     ]);
     assert_eq!(pod["containers"], expected);
     assert_eq!(pod_metrics_object(&metadata("q"), &window()), None);
-}
-
-#[test]
-fn a_node_whose_ready_condition_is_unknown_is_unreachable() {
-    for (status, expected) in [("True", false), ("False", false), ("Unknown", true)] {
-        let conditions =
-            json!([{"type": "DiskPressure", "status": "Unknown"}, {"type": "Ready", "status": status}]);
-        let node = serde_json::from_value(json!({"status": {"conditions": conditions}})).unwrap();
-        assert_eq!(is_unreachable(&node), expected, "{status}");
-    }
-    assert!(!is_unreachable(&Conditioned::default()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! Parses the kubelet's stats summary and computes NodeMetrics and PodMetrics. Pure.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use super::resources::{GROUP, VERSION};
-use crate::objects::{Conditioned, ObjectMeta};
+use crate::object::Object;
 
 /// A JSON object.
 pub type Json = Map<String, Value>;
@@ -69,6 +70,28 @@ fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     Option::deserialize(value).map(Option::unwrap_or_default)
 }
 
+/// The metadata of a pod or a node that its metrics object repeats.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Subject {
+    name: String,
+    namespace: String,
+    #[serde(deserialize_with = "null_as_default")]
+    labels: BTreeMap<String, String>,
+}
+
+impl Subject {
+    /// The metadata of an object.
+    pub fn of(object: &Object) -> Self {
+        #[derive(Deserialize)]
+        struct Partial {
+            metadata: Subject,
+        }
+        serde_json::from_slice(object.json())
+            .map_or_else(|_| Self::default(), |partial: Partial| partial.metadata)
+    }
+}
+
 /// Two samples of a node.
 #[derive(Clone, Debug)]
 pub struct Window {
@@ -82,13 +105,14 @@ pub struct Window {
     pub end: Timestamp,
 }
 
-pub fn node_metrics_object(node: &ObjectMeta, window: &Window) -> Json {
+/// The NodeMetrics of a node.
+pub fn node_metrics_object(node: &Subject, window: &Window) -> Json {
     let usage = window.usage(Some(&window.before.node), &window.now.node);
     window.object("NodeMetrics", node, ("usage", usage))
 }
 
 /// The PodMetrics of a pod. `None` if no container is running.
-pub fn pod_metrics_object(pod: &ObjectMeta, window: &Window) -> Option<Json> {
+pub fn pod_metrics_object(pod: &Subject, window: &Window) -> Option<Json> {
     let before = window.before.containers(pod).unwrap_or_default();
     let usage = |now: &StatsEntry| window.usage(before.iter().find(|before| before.name == now.name), now);
     let containers = window.now.containers(pod)?.iter();
@@ -96,14 +120,9 @@ pub fn pod_metrics_object(pod: &ObjectMeta, window: &Window) -> Option<Json> {
     (!containers.is_empty()).then(|| window.object("PodMetrics", pod, ("containers", containers.into())))
 }
 
-/// True if the Ready condition is Unknown, because the node sends no heartbeats.
-pub fn is_unreachable(node: &Conditioned) -> bool {
-    node.status.conditions.of_type("Ready").is_some_and(|ready| &*ready.status == "Unknown")
-}
-
 impl Counts {
     /// The running containers of a pod.
-    fn containers(&self, pod: &ObjectMeta) -> Option<&[StatsEntry]> {
+    fn containers(&self, pod: &Subject) -> Option<&[StatsEntry]> {
         let is_it = |of: &&Pod| *of.pod_ref.name == *pod.name && *of.pod_ref.namespace == *pod.namespace;
         Some(&self.pods.iter().find(is_it)?.containers)
     }
@@ -121,7 +140,7 @@ impl Window {
         json!({"cpu": format!("{nanocores}n"), "memory": format!("{}Ki", now.memory.working_set_bytes / 1024)})
     }
 
-    fn object(&self, kind: &str, of: &ObjectMeta, own: (&str, Value)) -> Json {
+    fn object(&self, kind: &str, of: &Subject, own: (&str, Value)) -> Json {
         let time = api::time::seconds(self.end);
         let mut metadata = json!({"name": of.name, "creationTimestamp": time});
         if !of.namespace.is_empty() {

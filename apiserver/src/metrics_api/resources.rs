@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use api::shape::Shape;
 use api::table;
-use apiserver::Resource;
-use apiserver::resource::Schema;
 use serde_json::{Map, Value, json};
+
+use crate::resource::{Resource, Schema};
 
 /// API group.
 pub const GROUP: &str = "metrics.k8s.io";

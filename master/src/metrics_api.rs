@@ -1,22 +1,14 @@
-//! Metrics API (`metrics.k8s.io`): resource usage of nodes and pods, for `kubectl top` and autoscalers.
-//!
-//! Kubelets are queried only on demand. If there is no recent sample of a node, `sampler` reads its stats twice.
-//! `summary` computes the usage between two samples. The results are put into a store that exists for one request,
-//! so that lists, selectors and tables work as for all other resources.
-
-mod resources;
-mod sampler;
-mod summary;
-#[cfg(test)]
-mod tests;
+//! Metrics API (`metrics.k8s.io`) of a cluster: resource usage of nodes and pods, for `kubectl top` and autoscalers.
+//! Kubelets are queried only on demand. [`apiserver::metrics_api`] computes the usage.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use apiserver::metrics_api::{self, Counts, NodeSampler, Subject, Window};
 use apiserver::request::ListOptions;
-use apiserver::watch_cache::{Draft, Object, Scope, WatchCache};
-use apiserver::{Api, Catalog, Identity, Resource, Status, VERSION};
+use apiserver::watch_cache::{Object, Scope, WatchCache};
+use apiserver::{Identity, Status};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -27,13 +19,9 @@ use futures_util::stream::FuturesUnordered;
 use http::Request;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use tower::ServiceExt as _;
 
-pub use self::resources::resources;
-use self::sampler::NodeSampler;
-use self::summary::{Counts, Json, Window};
 use crate::node_proxy::NodeProxy;
-use crate::objects::{self, ObjectMeta, PartialObject};
+use crate::objects::{self, Conditioned};
 
 /// Maximum number of concurrent requests to kubelets. Each needs a connection.
 const MAX_CONCURRENT_REQUESTS: usize = 64;
@@ -41,14 +29,11 @@ const MAX_CONCURRENT_REQUESTS: usize = 64;
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Path of the kubelet's stats summary.
 const SUMMARY_PATH: &str = "/stats/summary?only_cpu_and_memory=true";
-/// Query parameters that are ignored, because the whole snapshot of a request is always returned.
-const PAGING_PARAMETERS: &[&str] = &["limit", "continue", "resourceVersion", "resourceVersionMatch"];
 
 /// Serves the metrics API.
 pub struct MetricsApi {
     nodes: Arc<NodeProxy>,
     objects: WatchCache,
-    catalog: Catalog,
     /// Samplers of the nodes that were queried recently.
     samplers: Mutex<HashMap<String, Arc<NodeSampler>>>,
     permits: Semaphore,
@@ -60,7 +45,6 @@ impl MetricsApi {
         Arc::new(Self {
             nodes,
             objects,
-            catalog: Catalog::new(resources()),
             samplers: Mutex::default(),
             permits: Semaphore::new(MAX_CONCURRENT_REQUESTS),
         })
@@ -68,7 +52,7 @@ impl MetricsApi {
 
     /// The routes of `metrics.k8s.io`.
     pub fn router(self: Arc<Self>) -> Router {
-        let path = |rest: &str| format!("/apis/{}/{}/{rest}", resources::GROUP, resources::VERSION);
+        let path = |rest: &str| format!("/apis/{}/{}/{rest}", metrics_api::GROUP, metrics_api::VERSION);
         Router::new()
             .route(&path("nodes"), get(node_metrics))
             .route(&path("nodes/{name}"), get(node_metrics))
@@ -105,7 +89,7 @@ impl MetricsApi {
         identity: Identity,
     ) -> Option<(String, Window)> {
         let object = self.objects.get("nodes", "", &node)?;
-        if summary::is_unreachable(&objects::decode(object.json())) {
+        if is_unreachable(&objects::decode(object.json())) {
             return None;
         }
         let window = samplers.window(|| self.counts(&node, &identity)).await.ok()?;
@@ -127,36 +111,6 @@ impl MetricsApi {
         }
         counts
     }
-
-    /// Answers a request from these objects.
-    async fn answer(
-        &self,
-        row: &Resource,
-        objects: impl Iterator<Item = Json>,
-        request: Request<Body>,
-    ) -> Response {
-        let snapshot = WatchCache::new(self.objects.revision());
-        for object in objects {
-            snapshot.put(row.stored(), &Draft::new(&object, &row.fields));
-        }
-        let api = Api::new(snapshot, self.catalog.clone(), VERSION);
-        match api.router().oneshot(without_paging(request)).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
-    }
-}
-
-/// Removes the paging parameters of a request.
-fn without_paging(mut request: Request<Body>) -> Request<Body> {
-    let samplers = request.uri().query().unwrap_or_default().split('&');
-    let is_of_pages = |part: &&str| PAGING_PARAMETERS.contains(&part.split('=').next().unwrap_or_default());
-    let samplers: Vec<&str> = samplers.filter(|part| !is_of_pages(part)).collect();
-    let target = format!("{}?{}", request.uri().path(), samplers.join("&"));
-    if let Ok(uri) = target.parse() {
-        *request.uri_mut() = uri;
-    }
-    request
 }
 
 /// Parameters of a matched route.
@@ -166,8 +120,9 @@ fn identity(request: &Request<Body>) -> Identity {
     request.extensions().get().cloned().unwrap_or_else(Identity::anonymous)
 }
 
-fn metadata(object: &Object) -> ObjectMeta {
-    objects::decode::<PartialObject>(object.json()).metadata
+/// True if the Ready condition is Unknown, because the node sends no heartbeats.
+fn is_unreachable(node: &Conditioned) -> bool {
+    node.status.conditions.of_type("Ready").is_some_and(|ready| &*ready.status == "Unknown")
 }
 
 async fn node_metrics(
@@ -177,12 +132,13 @@ async fn node_metrics(
 ) -> Response {
     let nodes = usage.objects.list("nodes", &Scope::All).objects;
     let named = |node: &&Object| names.get("name").is_none_or(|name| name == node.name());
-    let nodes: BTreeMap<String, ObjectMeta> =
-        nodes.iter().filter(named).map(|node| (node.name().to_owned(), metadata(node))).collect();
+    let nodes: BTreeMap<String, Subject> =
+        nodes.iter().filter(named).map(|node| (node.name().to_owned(), Subject::of(node))).collect();
     let windows = usage.windows(nodes.keys().cloned().collect(), identity(&request)).await;
-    let objects =
-        nodes.iter().filter_map(|(name, node)| Some(summary::node_metrics_object(node, windows.get(name)?)));
-    usage.answer(&resources::nodes(), objects, request).await
+    let objects = nodes
+        .iter()
+        .filter_map(|(name, node)| Some(metrics_api::node_metrics_object(node, windows.get(name)?)));
+    metrics_api::answer(&metrics_api::nodes(), objects, usage.objects.revision(), request).await
 }
 
 async fn pod_metrics(
@@ -198,7 +154,29 @@ async fn pod_metrics(
     pods.retain(|pod| is_named(pod) && selected.matches(pod) && pod.field("status.phase") == Some("Running"));
     let node = |pod: &Object| pod.field("spec.nodeName").unwrap_or_default().to_owned();
     let windows = usage.windows(pods.iter().map(node).collect(), identity(&request)).await;
-    let objects =
-        pods.iter().filter_map(|pod| summary::pod_metrics_object(&metadata(pod), windows.get(&node(pod))?));
-    usage.answer(&resources::pods(), objects, request).await
+    let objects = pods
+        .iter()
+        .filter_map(|pod| metrics_api::pod_metrics_object(&Subject::of(pod), windows.get(&node(pod))?));
+    metrics_api::answer(&metrics_api::pods(), objects, usage.objects.revision(), request).await
+}
+
+#[cfg(test)]
+mod tests {
+    //! Tests of nodes that are not queried.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_node_whose_ready_condition_is_unknown_is_unreachable() {
+        for (status, expected) in [("True", false), ("False", false), ("Unknown", true)] {
+            let conditions =
+                json!([{"type": "DiskPressure", "status": "Unknown"}, {"type": "Ready", "status": status}]);
+            let node = serde_json::from_value(json!({"status": {"conditions": conditions}})).unwrap();
+            assert_eq!(is_unreachable(&node), expected, "{status}");
+        }
+        assert!(!is_unreachable(&Conditioned::default()));
+    }
 }
