@@ -6,6 +6,7 @@
 mod always_pull_images;
 mod claim_resize;
 mod csr_limits;
+mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
 mod limit_ranger;
@@ -134,6 +135,9 @@ const PLUGINS: &[Plugin] = &[
     }),
     default("PersistentVolumeClaimResize", |with| {
         Arc::new(claim_resize::PersistentVolumeClaimResize::new(with.lister()))
+    }),
+    default("DefaultIngressClass", |with| {
+        Arc::new(default_ingress_class::DefaultIngressClass::new(with.lister()))
     }),
     default("DefaultTolerationSeconds", |_| Arc::new(default_toleration_seconds::DefaultTolerationSeconds)),
     default("RuntimeClass", |with| Arc::new(runtime_class::RuntimeClass::new(with.lister()))),

@@ -25,6 +25,7 @@ fn the_defaults_of_the_stock_server_are_active() {
         "CertificateApproval",
         "CertificateSigning",
         "CertificateSubjectRestriction",
+        "DefaultIngressClass",
         "DefaultStorageClass",
         "DefaultTolerationSeconds",
         "LimitRanger",
