@@ -1,5 +1,7 @@
 //! Endpoints of services: of the API itself, of services with selectors, and of those without.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
@@ -184,4 +186,30 @@ async fn endpoints_written_by_users_are_mirrored() {
     assert_eq!(list["items"][0]["ports"][0]["port"], 81);
     cluster.delete(&path).await.is(200);
     cluster.until(&slices, |list| list["items"] == json!([])).await;
+}
+
+#[tokio::test]
+async fn endpoints_of_a_hundred_services_appear_within_seconds() {
+    let cluster = Cluster::running().await;
+    cluster.until(&format!("{HERE}/serviceaccounts/default"), |_| true).await;
+    let container = json!({"name": "c", "image": "i", "ports": [{"name": "web", "containerPort": 8080}]});
+    let pod =
+        json!({"metadata": {"name": "a", "labels": {"app": "web"}}, "spec": {"containers": [container]}});
+    cluster.post(&format!("{HERE}/pods"), &pod).await.is(201);
+    mirrored(&cluster, "a", "10.1.0.8", true).await;
+    let names: Vec<String> = (0..100).map(|number| format!("web-{number}")).collect();
+    let mut created = Vec::new();
+    for name in &names {
+        created.push(Instant::now());
+        cluster.post(&format!("{HERE}/services"), &service(name, "web")).await.is(201);
+    }
+    let mut delays = Vec::new();
+    for (name, created) in names.iter().zip(created) {
+        let is_ready = |endpoints: &Value| endpoints["subsets"][0]["addresses"][0]["ip"] == "10.1.0.8";
+        cluster.until(&format!("{HERE}/endpoints/{name}"), is_ready).await;
+        delays.push(created.elapsed());
+    }
+    delays.sort();
+    // The limits of the suite: the median, and the 99th percentile.
+    assert!(delays[49] < Duration::from_secs(20) && delays[98] < Duration::from_secs(50), "{delays:?}");
 }
