@@ -300,7 +300,7 @@ impl Client {
     /// Applies an object (server-side apply). Takes the fields over from other managers.
     ///
     /// # Errors
-    /// If the server rejects the object.
+    /// If the server rejects the object, for example because it does not know one of its fields.
     pub async fn apply(
         &self,
         kind: &Kind,
@@ -309,8 +309,11 @@ impl Client {
         manager: &str,
         object: &Json,
     ) -> Result<Json, Error> {
-        let path =
-            format!("{}?force=true&fieldManager={}", kind.path(namespace, name), percent_encoded(manager));
+        let path = format!(
+            "{}?force=true&fieldValidation=Strict&fieldManager={}",
+            kind.path(namespace, name),
+            percent_encoded(manager)
+        );
         let body = Content::of(APPLY_PATCH, &Value::Object(object.clone()));
         self.request(Method::PATCH, &path, Some(body)).await
     }

@@ -186,6 +186,17 @@ async fn a_definition_is_served_before_its_objects_are_applied() {
 }
 
 #[tokio::test]
+async fn a_manifest_with_an_unknown_field_is_reported_and_not_applied() {
+    let mut bed = Bed::new().await;
+    bed.write("a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndta: {a: b}\n");
+    bed.write("b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n");
+    bed.apply().await;
+    assert_eq!(bed.config_maps().await, ["b"]);
+    let reports = bed.reports();
+    assert!(reports.contains("a.yaml: document 1, ConfigMap a: ") && reports.contains("dta"), "{reports}");
+}
+
+#[tokio::test]
 async fn a_rejected_secret_is_reported_without_its_values() {
     let mut bed = Bed::new().await;
     bed.write("a.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {password: hunter2!}\n");
