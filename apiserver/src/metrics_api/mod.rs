@@ -26,7 +26,7 @@ use crate::watch_cache::{Draft, WatchCache};
 /// Query parameters that are ignored, because the whole snapshot of a request is always returned.
 const PAGING_PARAMETERS: &[&str] = &["limit", "continue", "resourceVersion", "resourceVersionMatch"];
 
-/// Answers a request for one of the [`resources`] from these objects. `revision` is the resource version of a list.
+/// Answers a request for one of the [`resources()`] from these objects. `revision` is the resource version of a list.
 pub async fn answer(
     row: &Resource,
     objects: impl Iterator<Item = Json>,
