@@ -26,7 +26,7 @@ const YEARS: i64 = 10;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read or written.
-    #[error("cannot {verb} {path}: {source}")]
+    #[error("cannot {verb} {path}")]
     File {
         /// `read`, `write` or `create`.
         verb: &'static str,
@@ -115,16 +115,17 @@ impl LocalCa {
             let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
             created.map_err(|source| Error::File { verb: "create", path: directory.to_owned(), source })?;
         }
+        let damaged =
+            |fault| Error::Damaged { fault, certificate: files.certificate.clone(), key: files.key.clone() };
         let key = match read_if_exists(&files.key)? {
             Some(pem) => pem,
+            None if files.certificate.exists() => return Err(damaged("the key file is missing")),
             None => {
                 let key = KeyPair::generate()?.serialize_pem();
                 write_new(&files.key, &key, 0o600)?;
                 key
             }
         };
-        let damaged =
-            |fault| Error::Damaged { fault, certificate: files.certificate.clone(), key: files.key.clone() };
         if !files.certificate.exists() {
             let key = KeyPair::from_pem(&key).map_err(|_| damaged("the key file contains no private key"))?;
             let mut params = params();
@@ -228,7 +229,7 @@ pub fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     //! Tests of the CA, and of the certificates that it signs.
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use std::os::unix::fs::PermissionsExt as _;
     use std::sync::Arc;
     use std::time::Duration;
@@ -274,6 +275,11 @@ mod tests {
             let days = (validity.not_after.timestamp() - validity.not_before.timestamp()) / 86_400;
             assert_eq!(days, 3);
         }
+        let key = fs::read(&files.key).unwrap();
+        fs::remove_file(&files.key).unwrap();
+        let error = LocalCa::open_or_create(&files, TODAY).unwrap_err().to_string();
+        assert!(error.contains("the key file is missing; remove") && !files.key.exists(), "{error}");
+        fs::write(&files.key, key).unwrap();
         let pem = fs::read_to_string(&files.certificate).unwrap();
         let other = KeyPair::generate().unwrap().serialize_pem();
         for (certificate, key, expected) in [
@@ -312,8 +318,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         write_new(&path, "1", 0o600).unwrap();
-        let error = write_new(&path, "2", 0o600).unwrap_err().to_string();
-        assert!(error.contains("cannot write") && error.contains("File exists"), "{error}");
+        let Error::File { source, .. } = write_new(&path, "2", 0o600).unwrap_err() else { panic!() };
+        assert_eq!(source.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_to_string(&path).unwrap(), "1");
     }
 }

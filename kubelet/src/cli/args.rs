@@ -181,7 +181,7 @@ pub enum CheckFormat {
 /// Arguments of `kubelet kubeconfig`.
 #[derive(Clone, Debug, Args)]
 pub struct Kubeconfig {
-    /// Permit only reading: no Secrets, no exec, attach or port-forward, no changes
+    /// Permit only reading: no Secrets, no exec, attach, cp or port-forward, no changes
     #[arg(long)]
     pub read_only: bool,
     /// URL of the node, https://HOST:PORT [default: the address and port of the running kubelet on this machine]
@@ -230,10 +230,10 @@ fn user_name(text: &str) -> Result<String, String> {
 fn server_url(text: &str) -> Result<String, String> {
     let url = text.parse::<reqwest::Url>().map_err(|error| format!("is not a URL: {error}"))?;
     let is_plain = url.username().is_empty() && url.query().is_none() && url.fragment().is_none();
-    if url.scheme() != "https" || !url.has_host() || !is_plain {
+    if url.scheme() != "https" || !url.has_host() || !is_plain || url.path() != "/" {
         return Err("is not the URL of a node; write https://HOST:PORT".to_owned());
     }
-    Ok(text.to_owned())
+    Ok(text.trim_end_matches('/').to_owned())
 }
 
 /// The namespace flag that several subcommands share.

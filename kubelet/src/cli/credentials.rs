@@ -30,7 +30,7 @@ const PORT: u64 = 10250;
 /// How long the command waits until the running kubelet has loaded a new CA. Without file events it takes up to a minute.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
-/// Name of the cluster and the context in the kubeconfig.
+/// Name of the cluster in the kubeconfig of a node whose name is not known, because its kubelet does not run here.
 const CLUSTER: &str = "node";
 
 /// Runs `kubelet metrics-certificate`.
@@ -83,9 +83,14 @@ pub async fn kubeconfig(
         None => authorities(root_dir, &files)?,
     };
     if running.is_some() && !is_accepted(&server, &authorities, &signed).await? {
-        note(format_args!("{server} does not accept the new certificate yet; see the log of the kubelet"));
+        bail!(
+            "{server} does not accept the new certificate: the log of the kubelet says why, for example because another \
+             program uses the port"
+        );
     }
-    let text = print::yaml::document(&file(&server, &authorities, name, &signed));
+    let node = if running.is_some() { node_name(client).await? } else { None };
+    let node = node.unwrap_or_else(|| CLUSTER.to_owned());
+    let text = print::yaml::document(&file(&server, &authorities, (name, &node), &signed));
     match &arguments.output {
         Some(path) => write_new(path, &text, 0o600)?,
         None => print::out(text.as_bytes())?,
@@ -181,7 +186,14 @@ fn server_url(configuration: &Value) -> anyhow::Result<String> {
     Ok(format!("https://{host}:{port}"))
 }
 
-fn file(server: &str, authorities: &[u8], user: &str, signed: &Signed) -> Value {
+/// The name of the running kubelet's node. Kubeconfigs of several nodes can be merged, so their entries need different names.
+async fn node_name(client: &Client) -> anyhow::Result<Option<String>> {
+    let nodes = client.json("/api/v1/nodes", "application/json").await?;
+    Ok(nodes["items"][0]["metadata"]["name"].as_str().map(str::to_owned))
+}
+
+fn file(server: &str, authorities: &[u8], (user, node): (&str, &str), signed: &Signed) -> Value {
+    let entry = format!("{user}@{node}");
     let cluster = json!({"server": server, "certificate-authority-data": STANDARD.encode(authorities)});
     let credentials = json!({
         "client-certificate-data": STANDARD.encode(&signed.certificate),
@@ -190,10 +202,10 @@ fn file(server: &str, authorities: &[u8], user: &str, signed: &Signed) -> Value 
     json!({
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": CLUSTER, "cluster": cluster}],
-        "users": [{"name": user, "user": credentials}],
-        "contexts": [{"name": CLUSTER, "context": {"cluster": CLUSTER, "user": user}}],
-        "current-context": CLUSTER,
+        "clusters": [{"name": node, "cluster": cluster}],
+        "users": [{"name": entry, "user": credentials}],
+        "contexts": [{"name": entry, "context": {"cluster": node, "user": entry}}],
+        "current-context": entry,
     })
 }
 

@@ -174,6 +174,10 @@ impl ServingCertificates {
             return Ok(None);
         }
         let config = found.config(&self.files, &self.self_signed)?;
+        let had_ca = self.found.local_ca.certificate.as_ref().is_ok_and(|pem| !pem.is_empty());
+        if had_ca && found.local_ca.certificate.as_ref().is_ok_and(Vec::is_empty) {
+            tracing::warn!("the node's own CA was removed: clients with its certificates are rejected");
+        }
         self.found = found;
         Ok(Some(config))
     }
