@@ -1,5 +1,5 @@
 //! Code that both commands share: argument parsing, logging, usage errors, process metrics, socket path limits,
-//! safe terminal output and file locks.
+//! safe terminal output, file locks and changes of files.
 
 mod flags;
 mod lock;
@@ -7,6 +7,7 @@ mod logging;
 mod parse;
 mod process;
 mod socket;
+mod stamp;
 mod visible;
 
 use std::io::Write as _;
@@ -18,6 +19,7 @@ pub use logging::Logging;
 pub use parse::Failure;
 pub use process::Process;
 pub use socket::check_socket_path;
+pub use stamp::Stamp;
 pub use visible::visible;
 
 /// Exit code for invalid flags and files.

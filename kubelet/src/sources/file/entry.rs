@@ -2,47 +2,16 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use api::decode::MAX_MANIFEST_BYTES;
 use api::problem::Problem;
+use command::Stamp;
 use rustix::fs::OFlags;
 
 use super::Text;
 use crate::sources::identity::problem;
-
-/// Metadata that changes when a file changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    device: u64,
-    inode: u64,
-    size_bytes: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size_bytes: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-
-    /// Whether both are the same content of the same file. A rename changes only ctime.
-    pub fn is_same_content(&self, other: &Self) -> bool {
-        Self { changed: other.changed, ..*self } == *other
-    }
-
-    /// Whether the file is empty.
-    pub fn is_empty(&self) -> bool {
-        self.size_bytes == 0
-    }
-}
 
 /// What a manifest path refers to.
 pub(super) enum Entry {

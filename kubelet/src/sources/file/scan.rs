@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::problem::{ObjectName, Problem};
+use command::Stamp;
 
-use super::entry::{self, Entry, Stamp};
+use super::entry::{self, Entry};
 use super::owners::{self, Owners};
 use super::skipped::{self, SkippedEntry};
 use crate::desired::{Completeness, FoundProblem, Snapshot, SourceKind};
@@ -363,7 +364,7 @@ fn to_be_read(
         Entry::Refused(problem) => Some(Err(problem)),
         Entry::File(stamp) => {
             let is_unfinished = changed_files.being_written.contains(&listed.real)
-                || stamp.is_empty() && changed_files.created.contains(&listed.real);
+                || stamp.size_bytes() == 0 && changed_files.created.contains(&listed.real);
             let is_same = old == Some(stamp) && !changed_files.written.contains(&listed.real);
             (!is_unfinished && !is_same).then_some(Ok(()))
         }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use command::Stamp;
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 
@@ -29,41 +29,8 @@ pub const MAX_TOTAL_OBJECTS: usize = 20_000;
 const MAX_SKIPPED: usize = 100;
 /// The symlink that changes when the kubelet updates a mounted ConfigMap.
 const MOUNTED: &str = "..data";
-/// A file that changed less long ago, in seconds, is read again even if its times are the same: its next change may
-/// have the same time. File systems count in steps of up to two seconds.
-const RECENT_SECONDS: i64 = 3;
 /// The permission bit with which every user may write.
 const WRITABLE_BY_OTHERS: u32 = 0o002;
-
-/// What changes when a file is written or replaced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stamp {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    /// Seconds and nanoseconds of the last write.
-    modified: (i64, i64),
-    /// Seconds and nanoseconds of the last change, of metadata too.
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-
-    /// Whether the file changed so recently that its next change may have the same stamp.
-    fn is_recent(&self) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(now.as_secs()).unwrap_or_default().saturating_sub(self.changed.0) < RECENT_SECONDS
-    }
-}
 
 /// A file of the directory.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,7 +118,7 @@ pub fn scan(directory: &Path, previous: &[File]) -> Result<Scan, String> {
             Err(_) if is_removed(&path) => continue,
             Err(error) => File::unusable(name, error.to_string()),
         };
-        total_bytes += file.stamp.bytes;
+        total_bytes += file.stamp.size_bytes();
         if total_bytes > MAX_TOTAL_BYTES {
             return Err(format!("the manifests exceed {} MiB in total", MAX_TOTAL_BYTES >> 20));
         }
@@ -191,7 +158,7 @@ fn read(path: &Path, name: &str, previous: &[File]) -> io::Result<File> {
     if let Some(known) = known.filter(|known| known.stamp == stamp && !known.is_recent) {
         return Ok(known.clone());
     }
-    if stamp.bytes > MAX_FILE_BYTES {
+    if stamp.size_bytes() > MAX_FILE_BYTES {
         return Err(too_large());
     }
     let mut bytes = Vec::new();

@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use client::Kind;
+use command::Stamp;
 
-use super::files::Stamp;
 use super::inventory::Applied;
 use super::manifests::{MAX_OBJECTS, Manifest, parse};
 use super::settle::CONFIRM;
