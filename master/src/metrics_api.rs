@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use apiserver::Identity;
 use apiserver::metrics_api::{self, Counts, NodeSampler, Subject, Window};
 use apiserver::request::ListOptions;
 use apiserver::watch_cache::{Object, Scope, WatchCache};
-use apiserver::{Identity, Status};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -52,15 +52,7 @@ impl MetricsApi {
 
     /// The routes of `metrics.k8s.io`.
     pub fn router(self: Arc<Self>) -> Router {
-        let path = |rest: &str| format!("/apis/{}/{}/{rest}", metrics_api::GROUP, metrics_api::VERSION);
-        Router::new()
-            .route(&path("nodes"), get(node_metrics))
-            .route(&path("nodes/{name}"), get(node_metrics))
-            .route(&path("pods"), get(pod_metrics))
-            .route(&path("namespaces/{namespace}/pods"), get(pod_metrics))
-            .route(&path("namespaces/{namespace}/pods/{name}"), get(pod_metrics))
-            .method_not_allowed_fallback(|| async { Status::no_such_method() })
-            .with_state(self)
+        metrics_api::routes(get(node_metrics), get(pod_metrics)).with_state(self)
     }
 
     /// The recent usage of the nodes. Nodes that are unreachable or do not respond are missing.

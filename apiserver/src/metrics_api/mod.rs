@@ -10,8 +10,10 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
+use axum::routing::MethodRouter;
 use http::Request;
 use tower::ServiceExt as _;
 
@@ -21,10 +23,23 @@ pub use self::summary::{Counts, Json, Subject, Window, node_metrics_object, pod_
 use crate::api::Api;
 use crate::catalog::Catalog;
 use crate::resource::Resource;
+use crate::status::Status;
 use crate::watch_cache::{Draft, WatchCache};
 
 /// Query parameters that are ignored, because the whole snapshot of a request is always returned.
 const PAGING_PARAMETERS: &[&str] = &["limit", "continue", "resourceVersion", "resourceVersionMatch"];
+
+/// The routes of the metrics API, with the handlers for NodeMetrics and PodMetrics.
+pub fn routes<S: Clone + Send + Sync + 'static>(nodes: MethodRouter<S>, pods: MethodRouter<S>) -> Router<S> {
+    let path = |rest: &str| format!("/apis/{GROUP}/{VERSION}/{rest}");
+    Router::new()
+        .route(&path("nodes"), nodes.clone())
+        .route(&path("nodes/{name}"), nodes)
+        .route(&path("pods"), pods.clone())
+        .route(&path("namespaces/{namespace}/pods"), pods.clone())
+        .route(&path("namespaces/{namespace}/pods/{name}"), pods)
+        .method_not_allowed_fallback(|| async { Status::no_such_method() })
+}
 
 /// Answers a request for one of the [`resources()`] from these objects. `revision` is the resource version of a list.
 pub async fn answer(

@@ -1,6 +1,7 @@
 //! Metrics API (`metrics.k8s.io`) of this node, for `kubectl top` without a cluster.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use apiserver::Status;
 use apiserver::metrics_api::{self, NodeSampler, Subject, Window};
@@ -11,7 +12,6 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
 use http::Request;
-use std::sync::Arc;
 
 use super::Context;
 use crate::observed::Timestamp;
@@ -30,14 +30,7 @@ struct MetricsApi {
 
 /// The routes of `metrics.k8s.io`.
 pub fn router(context: &Context) -> Router {
-    let path = |rest: &str| format!("/apis/{}/{}/{rest}", metrics_api::GROUP, metrics_api::VERSION);
-    Router::new()
-        .route(&path("nodes"), get(node_metrics))
-        .route(&path("nodes/{name}"), get(node_metrics))
-        .route(&path("pods"), get(pod_metrics))
-        .route(&path("namespaces/{namespace}/pods"), get(pod_metrics))
-        .route(&path("namespaces/{namespace}/pods/{name}"), get(pod_metrics))
-        .method_not_allowed_fallback(|| async { Status::no_such_method() })
+    metrics_api::routes(get(node_metrics), get(pod_metrics))
         .with_state(MetricsApi { context: context.clone(), sampler: Arc::default() })
 }
 
