@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::lister::Lister;
 use super::pods::field;
 use crate::objects;
-use crate::objects::meta::ObjectMeta;
+use crate::objects::meta::{ObjectMeta, newest};
 use crate::objects::values::StringMap;
 
 /// The annotation of an IngressClass that marks it as the default class.
@@ -64,12 +64,10 @@ fn wants_default_class(ingress: &Classed) -> bool {
     ingress.spec.ingress_class_name.is_none() && ingress.metadata.annotations.get(CLASS_ANNOTATION).is_none()
 }
 
-/// The name of the default class. If several are marked, it is the newest, and among those the first by name.
+/// The name of the default class.
 fn default_of(classes: &[Classed]) -> Option<&str> {
     let is_default = |class: &&Classed| class.metadata.annotations.get(IS_DEFAULT) == Some("true");
-    let default = classes.iter().filter(is_default).map(|class| &class.metadata);
-    let newest = default.max_by_key(|class| (class.creation_timestamp, std::cmp::Reverse(&class.name)))?;
-    Some(&newest.name)
+    newest(classes.iter().filter(is_default).map(|class| &class.metadata))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Metadata, owner references and conditions.
 
+use std::cmp::Reverse;
+
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -51,6 +53,15 @@ impl<Annotations> ObjectMeta<Annotations> {
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
+}
+
+/// The name of the newest object, and among equally old ones the first by name. A default class is chosen like this if
+/// several are marked.
+pub fn newest<'a, Annotations: 'a>(
+    objects: impl Iterator<Item = &'a ObjectMeta<Annotations>>,
+) -> Option<&'a str> {
+    let newest = objects.max_by_key(|object| (object.creation_timestamp, Reverse(&object.name)))?;
+    Some(&newest.name)
 }
 
 /// An object of which only metadata is read.

@@ -3,7 +3,7 @@
 use api::quantity::Quantity;
 use serde::{Deserialize, Serialize};
 
-use super::meta::ObjectMeta;
+use super::meta::{ObjectMeta, newest};
 use super::resources::ResourceRequirements;
 use super::selector::{LabelSelector, NodeSelector};
 use super::values::{List, StringMap};
@@ -267,12 +267,9 @@ impl StorageClass {
         Self::IS_DEFAULT.iter().any(|name| self.metadata.annotations.get(name) == Some("true"))
     }
 
-    /// The name of the default class. If several are marked, it is the newest, and among those the first by name.
+    /// The name of the default class.
     pub fn default_of<'a>(classes: impl IntoIterator<Item = &'a Self>) -> Option<&'a str> {
-        let default = classes.into_iter().filter(|class| class.is_default()).map(|class| &class.metadata);
-        let newest =
-            default.max_by_key(|class| (class.creation_timestamp, std::cmp::Reverse(&class.name)))?;
-        Some(&newest.name)
+        newest(classes.into_iter().filter(|class| class.is_default()).map(|class| &class.metadata))
     }
 
     /// Whether the provisioner may create a volume for a node with these labels.
