@@ -22,7 +22,6 @@ pub mod services;
 mod snapshot;
 mod socket;
 mod table;
-mod transaction;
 mod watch;
 mod wire;
 
@@ -39,9 +38,8 @@ pub use watch::Watch;
 
 use firewall::Forward;
 use snapshot::KernelRules;
-use socket::{RequestError, Socket};
+use socket::{RequestError, Socket, transact};
 use table::Table;
-use transaction::transact;
 use wire::Message;
 
 /// An IP version.

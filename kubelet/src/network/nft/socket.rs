@@ -11,6 +11,7 @@ use rustix::net::sockopt::{
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{bind, recv, send, socket_with};
 
+use super::Error;
 use super::antispoof::BRIDGE;
 use super::table::{INET, kind};
 use super::wire::{
@@ -26,6 +27,10 @@ const RECEIVE_BUFFER_BYTES: usize = 256 << 10;
 /// Limit of a batch, which the kernel allocates only while it is sent. It has space for the rules of 200,000 endpoints
 /// of Services, some hundred bytes each.
 const SEND_BUFFER_BYTES: usize = 64 << 20;
+
+/// Maximum number of retries after concurrent changes. No program makes that many changes in a row. Each retry
+/// costs about a millisecond.
+const MAX_TRIES: usize = 200;
 
 #[derive(Debug)]
 pub enum RequestError {
@@ -260,6 +265,40 @@ fn what(message: &Message) -> String {
         }
         _ => table,
     }
+}
+
+/// Plans changes from the current rules and commits them. Starts again if another program changed rules
+/// meanwhile, because the kernel then rejects the batch.
+///
+/// # Errors
+/// If the kernel rejects the rules, or another program changes rules all the time. `doing` names the operation.
+pub fn transact<T>(
+    socket: &mut Socket,
+    doing: &'static str,
+    plan: impl Fn(&mut Socket) -> Result<(Vec<Message>, T), RequestError>,
+) -> Result<T, Error> {
+    let refused = |error| match error {
+        RequestError::Changed => Error::Contended { doing },
+        RequestError::NoBridgeFamily(errno) => Error::NoBridgeFamily { doing, source: errno.into() },
+        RequestError::Refused { errno, what } => Error::refused(doing, errno, what),
+    };
+    for _ in 0..MAX_TRIES {
+        let generation = socket.generation().map_err(refused)?;
+        let tried = plan(socket).and_then(|(messages, result)| {
+            socket.commit(generation, &messages)?;
+            Ok(result)
+        });
+        match tried {
+            Ok(result) => return Ok(result),
+            Err(RequestError::Changed) => {}
+            // The error may come from a concurrent change.
+            Err(error) if socket.generation().map_err(refused)? == generation => {
+                return Err(refused(error));
+            }
+            Err(_) => {}
+        }
+    }
+    Err(Error::Contended { doing })
 }
 
 #[cfg(test)]

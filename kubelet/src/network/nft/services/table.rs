@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use super::super::conntrack;
 use super::super::error::Error;
-use super::super::socket::{RequestError, Socket};
+use super::super::socket::{RequestError, Socket, transact};
 use super::super::table::{self, INET, Layout, kind};
-use super::super::transaction::transact;
 use super::super::wire::{Attributes, Message};
 use super::clients::{self, Clients};
 use super::elements::{Elements, changes, elements};
