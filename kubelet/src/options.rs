@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 /// The file in `cert_dir` with the CA bundle of the cluster.
 pub const CLUSTER_AUTHORITIES: &str = "ca.crt";
-/// The group of users who may only read (`kubelet kubeconfig --read-only`).
+/// The group of read-only users (`kubelet kubeconfig --read-only`).
 pub const VIEWERS: &str = "coracle:node-viewers";
 
 /// The resolv.conf of the host.

@@ -82,15 +82,18 @@ pub async fn kubeconfig(
         Some(certificates) => certificates,
         None => authorities(root_dir, &files)?,
     };
-    if running.is_some() && !is_accepted(&server, &authorities, &signed).await? {
-        bail!(
-            "{server} does not accept the new certificate: the log of the kubelet says why, for example because another \
-             program uses the port"
-        );
+    let mut node = None;
+    if running.is_some() {
+        if !is_accepted(&server, &authorities, &signed).await? {
+            bail!(
+                "{server} does not accept the new certificate: the log of the kubelet says why, for example because \
+                 another program uses the port"
+            );
+        }
+        node = node_name(client).await?;
     }
-    let node = if running.is_some() { node_name(client).await? } else { None };
-    let node = node.unwrap_or_else(|| CLUSTER.to_owned());
-    let text = print::yaml::document(&file(&server, &authorities, (name, &node), &signed));
+    let node = node.as_deref().unwrap_or(CLUSTER);
+    let text = print::yaml::document(&file(&server, &authorities, (name, node), &signed));
     match &arguments.output {
         Some(path) => write_new(path, &text, 0o600)?,
         None => print::out(text.as_bytes())?,
