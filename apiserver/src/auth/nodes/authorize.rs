@@ -18,6 +18,8 @@ pub enum NodeDecision {
     Denied(String),
     /// The request is allowed only if a pod of the node references this object.
     IfReachable(Object),
+    /// The request is allowed only while a NetworkPolicy exists in a namespace in which the node has a pod.
+    IfPolicies,
     /// The rules for nodes do not apply. The RBAC rules of the role `system:node` decide.
     ByRules,
 }
@@ -43,6 +45,12 @@ pub fn authorize(node: &str, request: &Attributes) -> NodeDecision {
         ("resource.k8s.io", "resourceslices") => slice(node, verb, on),
         // kube-apiserver grants these to kube-proxy only. The kubelet contains the service proxy.
         ("discovery.k8s.io", "endpointslices")
+            if on.subresource.is_empty() && matches!(verb, "get" | "list" | "watch") =>
+        {
+            NodeDecision::Allowed
+        }
+        // The kubelet enforces NetworkPolicies, whose peers it finds by the labels of namespaces and pods.
+        ("networking.k8s.io", "networkpolicies") | ("", "namespaces")
             if on.subresource.is_empty() && matches!(verb, "get" | "list" | "watch") =>
         {
             NodeDecision::Allowed
@@ -166,9 +174,7 @@ fn pod(node: &str, verb: &str, on: &ResourceAttributes) -> NodeDecision {
     match (on.subresource.as_str(), verb) {
         ("", "get") => named(Kind::Pod, on),
         ("", "list" | "watch") if on.fields.demands("spec.nodeName", node) => NodeDecision::Allowed,
-        ("", "list" | "watch") if on.name.is_empty() => {
-            denied("can only list/watch pods with spec.nodeName field selector")
-        }
+        ("", "list" | "watch") if on.name.is_empty() => NodeDecision::IfPolicies,
         ("", "list" | "watch") => named(Kind::Pod, on),
         // Mirror pods; admission rejects other pods.
         ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => {

@@ -36,6 +36,8 @@ pub enum Kind {
     Attachment,
     /// `resourceslices`.
     Slice,
+    /// `networkpolicies`.
+    Policy,
 }
 
 impl Kind {
@@ -51,6 +53,7 @@ impl Kind {
             Self::ResourceClaim => "resourceclaims.resource.k8s.io",
             Self::Attachment => "volumeattachments.storage.k8s.io",
             Self::Slice => "resourceslices.resource.k8s.io",
+            Self::Policy => "networkpolicies.networking.k8s.io",
         }
     }
 }
@@ -82,6 +85,8 @@ pub struct Index {
     /// Bound volumes by name.
     volumes: HashMap<Box<str>, Volume>,
     of_claims: HashMap<Object, BTreeSet<Box<str>>>,
+    /// The names of the NetworkPolicies of each namespace that has some.
+    policies: HashMap<Box<str>, BTreeSet<Box<str>>>,
 }
 
 /// Reference counts of one node.
@@ -126,6 +131,7 @@ impl Index {
             Kind::Pod => self.pin(node(), own, references::of_pod(object)),
             Kind::Attachment | Kind::Slice => self.pin(node(), own, Vec::new()),
             Kind::Volume => self.bind(&own.name, object),
+            Kind::Policy => drop(self.policies.entry(own.namespace).or_default().insert(own.name)),
             Kind::Secret | Kind::ConfigMap | Kind::Claim | Kind::ServiceAccount | Kind::ResourceClaim => {}
         }
     }
@@ -147,6 +153,15 @@ impl Index {
         if object.kind == Kind::Volume {
             return self.unbind(&object.name);
         }
+        if object.kind == Kind::Policy {
+            if let Some(names) = self.policies.get_mut(&object.namespace) {
+                names.remove(&object.name);
+                if names.is_empty() {
+                    self.policies.remove(&object.namespace);
+                }
+            }
+            return;
+        }
         let Some(Pinned { node, objects, .. }) = self.pinned.remove(object) else { return };
         let Some(held) = self.nodes.get_mut(&node) else { return };
         for object in &objects {
@@ -160,6 +175,14 @@ impl Index {
     /// Whether a node reaches an object.
     pub fn reaches(&self, node: &str, object: &Object) -> bool {
         self.lookup(node, object).found
+    }
+
+    /// Whether a NetworkPolicy exists in a namespace in which the node has a pod. The cost is one lookup per pod of the
+    /// node.
+    pub fn has_policies(&self, node: &str) -> bool {
+        let held = self.nodes.get(node).filter(|_| !self.policies.is_empty());
+        let mut objects = held.into_iter().flat_map(|held| held.others.keys());
+        objects.any(|object| object.kind == Kind::Pod && self.policies.contains_key(&object.namespace))
     }
 
     /// Does the same as [`Self::reaches`], and counts the table lookups.

@@ -92,6 +92,12 @@ impl Nodes {
                 }
                 Decision::Denied(format!("no relationship found between node '{node}' and this object"))
             }
+            NodeDecision::IfPolicies => {
+                if self.index.with_index(|index| index.has_policies(node)) {
+                    return allowed();
+                }
+                Decision::Denied("can only list/watch pods with spec.nodeName field selector".to_owned())
+            }
             NodeDecision::ByRules if self.rules.iter().any(|rule| rule.allows(attributes)) => allowed(),
             NodeDecision::ByRules => Decision::Denied(String::new()),
         }
@@ -108,7 +114,7 @@ impl Nodes {
 
 impl synced_index::Index for Index {
     type Kind = Kind;
-    const KINDS: &'static [Kind] = &[Kind::Pod, Kind::Volume, Kind::Attachment, Kind::Slice];
+    const KINDS: &'static [Kind] = &[Kind::Pod, Kind::Volume, Kind::Attachment, Kind::Slice, Kind::Policy];
 
     fn resource(kind: Kind) -> String {
         kind.resource().to_owned()

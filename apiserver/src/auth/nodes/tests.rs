@@ -49,6 +49,8 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("get list watch", "services", "*"),
     ("get", "endpoints", "*"),
     ("get list watch", "endpointslices.discovery.k8s.io", "*"),
+    ("get list watch", "namespaces", "*"),
+    ("get list watch", "networkpolicies.networking.k8s.io", "*"),
     ("get list watch", "csidrivers.storage.k8s.io", "*"),
     ("get list watch", "runtimeclasses.node.k8s.io", "*"),
     // Admission restricts these to the node's own objects.
@@ -415,6 +417,27 @@ fn node_may_list_pods_only_with_its_node_name_selector() {
     assert!(auth.decide(&node("kubelet:a"), &slices).is_allowed());
     let pods = all("/api/v1/namespaces/shop/pods?fieldSelector=spec.nodeName%3Da");
     assert!(!auth.decide(&node("kubelet:a"), &pods).is_allowed());
+}
+
+#[test]
+fn a_node_may_list_all_pods_while_a_policy_exists_in_the_namespace_of_one_of_its_pods() {
+    let store = two_nodes();
+    let auth = auth(store.clone());
+    let may = |who: &str| {
+        let uri = "/api/v1/pods?watch=1".parse().unwrap();
+        let request_attributes = Attributes::of(&http::Method::GET, &uri).unwrap();
+        auth.decide(&node(who), &request_attributes).is_allowed()
+    };
+    let policies = "networkpolicies.networking.k8s.io";
+    let policy = |namespace: &str| json!({"metadata": {"name": "deny", "namespace": namespace}});
+    assert!(!may("kubelet:a"));
+    put(&store, policies, &policy("other"));
+    assert!(!may("kubelet:a"), "the node has no pod in that namespace");
+    put(&store, policies, &policy("shop"));
+    assert!(may("kubelet:a") && may("kubelet:b"));
+    assert!(!may("kubelet:c"), "the node has no pod");
+    store.delete(policies, "shop", "deny");
+    assert!(!may("kubelet:a"));
 }
 
 #[test]

@@ -104,7 +104,8 @@ pub fn read(object: &Object, value: Value) -> Result<SourceObject, String> {
         | Kind::ServiceAccount
         | Kind::ResourceClaim
         | Kind::Attachment
-        | Kind::Slice => Err("has a kind that pods do not reference".to_owned()),
+        | Kind::Slice
+        | Kind::Policy => Err("has a kind that pods do not reference".to_owned()),
     }
 }
 
