@@ -13,6 +13,7 @@ pub mod expressions;
 pub mod field_error;
 pub mod kubernetes_version;
 pub mod legacy;
+pub mod network_policy;
 pub mod object;
 pub mod patch;
 pub mod path;

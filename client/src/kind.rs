@@ -71,6 +71,8 @@ impl Kind {
     /// The kind `PodDisruptionBudget`.
     pub const DISRUPTION_BUDGET: Self =
         Self::of("policy", "PodDisruptionBudget", "poddisruptionbudgets", true);
+    /// The kind `NetworkPolicy`.
+    pub const NETWORK_POLICY: Self = Self::of("networking.k8s.io", "NetworkPolicy", "networkpolicies", true);
     /// The kind `EndpointSlice`.
     pub const ENDPOINT_SLICE: Self = Self::of("discovery.k8s.io", "EndpointSlice", "endpointslices", true);
 

@@ -15,6 +15,7 @@ pub mod images;
 pub mod local_ca;
 pub mod metrics;
 pub mod network;
+pub mod network_policy;
 pub mod node;
 pub mod observed;
 pub mod options;

@@ -13,6 +13,7 @@ mod members_file;
 mod membership;
 mod node;
 mod pods;
+pub mod policies;
 mod reflector;
 mod registration;
 pub mod services;
@@ -85,6 +86,8 @@ pub struct Settings {
     pub desired: watch::Receiver<Arc<Desired>>,
     /// Receives the Services and EndpointSlices of the cluster. `None` if this kubelet does not need them.
     pub services: Option<watch::Sender<Arc<ServiceSnapshot>>>,
+    /// Connects the NetworkPolicies of the cluster with their enforcement. `None` if this kubelet does not enforce them.
+    pub policies: Option<policies::Outputs>,
     /// Receives the zone of this node, by the label of its Node; empty without one.
     pub zone: watch::Sender<String>,
 }
@@ -139,6 +142,9 @@ pub fn start(
     tasks.spawn("event poster", event_poster.run());
     if let Some(services) = settings.services {
         services::start(&settings.root_dir, &apis, services, reporter, tasks);
+    }
+    if let Some(policies) = settings.policies {
+        policies::start(&settings.root_dir, &apis, policies, reporter, tasks);
     }
     let (node, visibility_reporter) = (settings.node.clone(), reporter());
     let list_all_retry = LIST_ALL_RETRY;

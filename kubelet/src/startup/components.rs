@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use super::{node_status, pod_config};
 use crate::cgroups::{Cgroups, Slices};
 use crate::cluster;
+use crate::cluster::policies;
 use crate::cluster::services::ServiceSnapshot;
 use crate::desired::{self, Desired, Snapshot};
 use crate::health::Health;
@@ -65,6 +66,8 @@ pub(super) struct Platform {
     pub members_sender: watch::Sender<Option<Arc<Members>>>,
     /// Sender of the cluster's Services, if the kubelet needs them.
     pub services_sender: Option<watch::Sender<Arc<ServiceSnapshot>>>,
+    /// The other end of the enforcement of NetworkPolicies, if the kubelet enforces them.
+    pub policies: Option<policies::Outputs>,
     /// Sender of the zone of this node.
     pub zone_sender: watch::Sender<String>,
     pub cgroups: Option<Arc<Cgroups>>,
@@ -76,6 +79,8 @@ pub(super) struct Components {
     pub event_log: EventLog,
     pub stats: Arc<StatsProvider>,
     pub volumes: Arc<Volumes>,
+    /// The desired pods.
+    pub desired: watch::Receiver<Arc<Desired>>,
 }
 
 /// Starts all components.
@@ -86,8 +91,17 @@ pub(super) fn start(
     tasks: &mut Tasks,
 ) -> Components {
     let Reporting { outbox, status_manager, health, metrics, .. } = reporting;
-    let Platform { runtime, network, ranges, members_sender, services_sender, zone_sender, cgroups, slices } =
-        platform;
+    let Platform {
+        runtime,
+        network,
+        ranges,
+        members_sender,
+        services_sender,
+        policies,
+        zone_sender,
+        cgroups,
+        slices,
+    } = platform;
     let pleg = Pleg::new(runtime.clone(), metrics.clone(), health.clone());
     let drivers = cgroups.iter().map(|_| CgroupDriver::Cgroupfs);
     let drivers = drivers.chain(slices.iter().map(|_| CgroupDriver::Systemd)).collect();
@@ -109,14 +123,15 @@ pub(super) fn start(
     let snapshots = pod_config::follow(options, outbox.clone(), status_manager.clone(), desired, tasks);
     let outputs = ClusterOutputs {
         snapshots,
-        desired: all,
+        desired: all.clone(),
         extended: extended_sender,
         members: members_sender,
         services: services_sender,
+        policies,
         zone: zone_sender,
     };
     join_cluster(options, reporting, ranges, outputs, tasks);
-    Components { event_log, stats, volumes }
+    Components { event_log, stats, volumes, desired: all }
 }
 
 /// The parameters of the node for admission.
@@ -178,6 +193,7 @@ struct ClusterOutputs {
     extended: watch::Sender<ResourceList>,
     members: watch::Sender<Option<Arc<Members>>>,
     services: Option<watch::Sender<Arc<ServiceSnapshot>>>,
+    policies: Option<policies::Outputs>,
     zone: watch::Sender<String>,
 }
 
@@ -216,6 +232,7 @@ fn join_cluster(
         desired: outputs.desired,
         events,
         services: outputs.services,
+        policies: outputs.policies,
         zone: outputs.zone,
     };
     cluster::start(settings, outputs.members, outbox, tasks);

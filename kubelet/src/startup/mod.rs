@@ -3,6 +3,7 @@
 mod components;
 #[cfg(feature = "fake")]
 pub mod hollow;
+mod network_policy;
 mod node_rename;
 mod node_status;
 mod pod_config;
@@ -70,12 +71,19 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let proxy = service_proxy::start(&options, native, services.clone(), zone, outbox, &mut tasks).await?;
     network.start_dns(&options, services, outbox, &mut tasks)?;
     let services_sender = (proxy.is_some() || options.node_dns).then_some(services_sender);
-    let platform = platform(&options, &network, members_sender, services_sender, zone_sender);
+    let (enforcement, policies) = network_policy::prepare(&options, network.native()).await.unzip();
+    let mut platform = platform(&options, &network, members_sender, services_sender, zone_sender);
+    platform.policies = policies;
     let components = components::start(&options, &reporting, platform, &mut tasks);
+    let desired = components.desired.clone();
+    let enforcement = enforcement.map(|one| one.start(&options, desired, &reporting.outbox, &mut tasks));
     let served = serve(&options, &root_dir, &network, reporting, components, &mut tasks, stopped).await;
-    // While it runs, it would create its table again after the network has removed it.
+    // While they run, they would create their tables again after the network has removed them.
     if let Some(proxy) = proxy {
         proxy.stop().await;
+    }
+    if let Some(enforcement) = enforcement {
+        enforcement.stop().await;
     }
     network.close().await;
     served
@@ -107,6 +115,7 @@ fn platform(
         ranges: network.ranges(),
         members_sender,
         services_sender,
+        policies: None,
         zone_sender,
         cgroups: is_local.then(Cgroups::of_machine).flatten().map(Arc::new),
         slices: is_local.then(Slices::of_machine).flatten().map(Arc::new),

@@ -51,11 +51,17 @@ mod pod_network_nodes {
     mod ranges;
     mod slow;
 }
+mod policies {
+    //! NetworkPolicies: their packet rules between network namespaces, and with real nodes of one master.
+
+    mod cluster;
+    mod rules;
+}
 mod services {
     //! The service proxy: its packet rules between network namespaces, and with real nodes of one master.
 
     mod cluster;
     mod firewalls;
     mod removed;
-    mod rules;
+    pub mod rules;
 }

@@ -79,6 +79,11 @@ impl Bridge {
         }
     }
 
+    /// The MAC address.
+    pub fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
     /// The link name of a sandbox's veth.
     pub fn veth(&self, key: &Key) -> String {
         let digest = Sha256::digest(format!("{} {} {}", self.name, key.uid, key.attempt));

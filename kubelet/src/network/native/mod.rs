@@ -19,6 +19,7 @@ mod packet_rules;
 mod peer_routes;
 mod peers;
 mod pod_cidr;
+mod policy_gate;
 mod readiness;
 mod reconciler;
 mod record;
@@ -42,6 +43,8 @@ pub use self::dns::NodeDns;
 use self::netlink::Netlink;
 use self::node_cidrs::NodeCidrs;
 pub use self::peer_routes::{PeerRoutes, SyncResult};
+use self::policy_gate::PolicyGate;
+pub use self::policy_gate::{Covered, PolicySandbox, SandboxId};
 use self::readiness::AddressReadiness;
 pub use self::reconciler::{Cluster, Health, reconcile};
 use self::record::{HOSTS, RESOLV, Records};
@@ -94,6 +97,7 @@ pub struct Native {
     readiness: AddressReadiness,
     serves_services: bool,
     state: Mutex<State>,
+    policy_gate: PolicyGate,
     /// Notified when the last sandbox has released its addresses.
     emptied: Notify,
     /// Serializes changes. The value is true once the network is closed.
@@ -230,6 +234,7 @@ impl Native {
             readiness: AddressReadiness::new(is_of_cluster),
             serves_services,
             state,
+            policy_gate: PolicyGate::default(),
             emptied: Notify::new(),
             work,
             turn,
@@ -324,6 +329,7 @@ impl Native {
         let pod = format!("{}/{}", spec.identity.namespace, spec.identity.pod);
         let taken = self.state().reserve(&key, pod, &self.current(), spec.host_ports.clone());
         let record = taken.map_err(io::Error::other)?;
+        self.policy_gate.note_change();
         let aliases = &spec.host_aliases;
         let hosts =
             files::hosts(&record.addresses, spec.hostname.as_deref(), spec.domain.as_deref(), aliases);
@@ -384,11 +390,13 @@ impl Native {
         if self.state().not_up(&key).is_none() {
             return Ok(());
         }
-        let result = self.change(move |native| native.create_veth(&key, pid)).await;
-        result.map_err(|error| {
+        let fail = |error: String| {
             let (pod, namespace, bridge) = (&identity.pod, &identity.namespace, &self.bridge.name);
             Error::Network(format!("cannot connect {namespace}/{pod} to the bridge {bridge}: {error}"))
-        })
+        };
+        self.policy_gate.wait(&key).await.map_err(fail)?;
+        let result = self.change(move |native| native.create_veth(&key, pid)).await;
+        result.map_err(|error| fail(error.to_string()))
     }
 
     fn create_veth(&self, key: &Key, pid: u32) -> io::Result<()> {
@@ -445,6 +453,7 @@ impl Native {
             native.delete_rules_of(&record)?;
             native.records.remove(&key)?;
             native.state().finish_release(&key);
+            native.policy_gate.note_change();
             if native.state().is_empty() {
                 native.emptied.notify_one();
             }
@@ -504,6 +513,16 @@ pub fn bridge_of(node: &str) -> String {
 /// The name of the nftables table of the service proxy, of the node with this bridge.
 pub fn services_table_of(bridge: &str) -> String {
     bridge.replacen(BRIDGE_PREFIX, &format!("{BRIDGE_PREFIX}services-"), 1)
+}
+
+/// The name of the nftables tables of NetworkPolicies, of the node with this bridge.
+pub fn policy_table_of(bridge: &str) -> String {
+    bridge.replacen(BRIDGE_PREFIX, &format!("{BRIDGE_PREFIX}policy-"), 1)
+}
+
+/// The hardware address of a node's bridge.
+pub fn bridge_mac_of(node: &str) -> [u8; 6] {
+    Bridge::new(node).mac()
 }
 
 /// The directory of a node's network records.

@@ -7,7 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use ipnet::IpNet;
 
 use super::record::Record;
-use super::{Native, Ranges, services_table_of};
+use super::{Native, Ranges, policy_table_of, services_table_of};
+use crate::network::nft::policies::PolicyTable;
 use crate::network::nft::services::ServiceTable;
 use crate::network::nft::{Node, Port, Protocol, Repairs, Rules, legacy};
 use crate::runtime::spec::HostPort;
@@ -131,5 +132,7 @@ pub(super) fn remove_rules(bridge: &str) -> io::Result<()> {
     Rules::open().and_then(|mut rules| rules.remove(bridge)).map_err(io::Error::other)?;
     let services = services_table_of(bridge);
     ServiceTable::open().and_then(|mut table| table.remove(&services)).map_err(io::Error::other)?;
+    let policies = policy_table_of(bridge);
+    PolicyTable::open().and_then(|mut table| table.remove(&policies)).map_err(io::Error::other)?;
     legacy
 }

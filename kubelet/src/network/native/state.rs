@@ -175,6 +175,11 @@ impl State {
         attached.map(|(key, entry)| (key, &entry.record, entry.process))
     }
 
+    /// All sandboxes with addresses.
+    pub fn all(&self) -> impl Iterator<Item = (&Key, &Record)> {
+        self.entries.iter().map(|(key, entry)| (key, &entry.record))
+    }
+
     /// All sandboxes whose creation has finished.
     pub fn known_sandboxes(&self) -> KnownSandboxes {
         let finish_creation = self.entries.iter().filter(|(_, entry)| entry.is_created);

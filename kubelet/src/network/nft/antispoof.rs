@@ -85,7 +85,7 @@ impl PodPort {
 }
 
 /// The link-local address that the kernel derives from a hardware address (EUI-64, RFC 4291).
-fn link_local(mac: [u8; 6]) -> Ipv6Addr {
+pub(super) fn link_local(mac: [u8; 6]) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac;
     let [ab, cd, ef] = [[a ^ 2, b], [0xfe, d], [e, f]].map(u16::from_be_bytes);
     Ipv6Addr::new(0xfe80, 0, 0, 0, ab, u16::from_be_bytes([c, 0xff]), cd, ef)

@@ -16,7 +16,7 @@ const DECISION: u32 = 0;
 
 const META_MARK: u32 = 3;
 pub(super) const META_IIFNAME: u32 = 6;
-const META_OIFNAME: u32 = 7;
+pub(super) const META_OIFNAME: u32 = 7;
 const META_NFPROTO: u32 = 15;
 pub(super) const META_L4PROTO: u32 = 16;
 
@@ -156,6 +156,15 @@ pub fn is_untracked() -> Vec<Expression> {
     vec![Expression::new("ct", &state), mask(&UNKNOWN.to_ne_bytes()), compare(false, &[0; 4])]
 }
 
+/// Matches packets of an established connection, and packets that belong to one, such as ICMP errors.
+pub fn is_established_or_related() -> Vec<Expression> {
+    const STATE: u32 = 0;
+    /// The state bits of `IP_CT_ESTABLISHED` and `IP_CT_RELATED` (linux/netfilter/nf_conntrack_common.h).
+    const KNOWN: u32 = 1 << 1 | 1 << 2;
+    let state = Attributes::new().number(1, FIRST).number(2, STATE);
+    vec![Expression::new("ct", &state), mask(&KNOWN.to_ne_bytes()), compare(false, &[0; 4])]
+}
+
 /// Matches packets in the direction of the connection's first packet.
 pub fn is_original_direction() -> Vec<Expression> {
     const DIRECTION: u32 = 1;
@@ -268,6 +277,25 @@ pub fn change_set(
     Expression::new("dynset", &change)
 }
 
+/// Matches an IP protocol by its number.
+pub fn protocol_is(number: u8) -> Vec<Expression> {
+    vec![meta(META_L4PROTO, FIRST), compare(true, &[number])]
+}
+
+/// Matches destination ports from `first` to `last`. The packet must be of a protocol with ports.
+pub fn port_in(first: u16, last: u16) -> Vec<Expression> {
+    let port = payload(BASE_TRANSPORT, PORT_OFFSET, 2, FIRST);
+    match first == last {
+        true => vec![port, compare(true, &first.to_be_bytes())],
+        false => vec![port, at_least(&first.to_be_bytes()), at_most(&last.to_be_bytes())],
+    }
+}
+
+/// Loads the addresses of source and destination to the first registers.
+pub fn both_addresses(family: Family) -> Vec<Expression> {
+    vec![source(family, FIRST), destination(family, FIRST + words(family))]
+}
+
 /// Matches TCP.
 pub fn is_tcp() -> Vec<Expression> {
     const TCP: u8 = 6;
@@ -305,6 +333,12 @@ pub fn accept() -> Expression {
 /// Drops the packet.
 pub fn drop() -> Expression {
     decide(&Attributes::new().number(1, 0))
+}
+
+/// Returns to the calling chain.
+pub fn return_to_caller() -> Expression {
+    const RETURN: i32 = -5;
+    decide(&Attributes::new().bytes(1, &RETURN.to_be_bytes()))
 }
 
 /// Jumps to another chain.
@@ -393,7 +427,23 @@ fn bitwise(kept: &[u8], inverted: &[u8]) -> Expression {
 }
 
 pub(super) fn compare(equal: bool, with: &[u8]) -> Expression {
-    let data = Attributes::new().number(1, FIRST).number(2, u32::from(!equal)).nested(3, &value(with));
+    compare_by(u32::from(!equal), with)
+}
+
+/// Matches values of the first register that are at least these bytes.
+pub(super) fn at_least(bytes: &[u8]) -> Expression {
+    const AT_LEAST: u32 = 5;
+    compare_by(AT_LEAST, bytes)
+}
+
+/// Matches values of the first register that are at most these bytes.
+pub(super) fn at_most(bytes: &[u8]) -> Expression {
+    const AT_MOST: u32 = 3;
+    compare_by(AT_MOST, bytes)
+}
+
+fn compare_by(operator: u32, with: &[u8]) -> Expression {
+    let data = Attributes::new().number(1, FIRST).number(2, operator).nested(3, &value(with));
     Expression::new("cmp", &data)
 }
 

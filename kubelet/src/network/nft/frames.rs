@@ -1,8 +1,10 @@
 //! Expressions that match Ethernet frames in a bridge: ports, hardware addresses, ARP and neighbour discovery. Pure.
 
 use super::expression::{
-    Expression, FIRST, META_IIFNAME, META_L4PROTO, compare, lookup, mask, meta, payload,
+    Expression, FIRST, META_IIFNAME, META_L4PROTO, META_OIFNAME, at_least, at_most, compare, constant,
+    lookup, mask, meta, payload,
 };
+use super::wire::Attributes;
 
 const META_PROTOCOL: u32 = 1;
 
@@ -49,8 +51,12 @@ pub enum Field {
     ArpSenderAddress,
     /// The source of an IPv4 packet.
     Ipv4Source,
+    /// The destination of an IPv4 packet.
+    Ipv4Destination,
     /// The source of an IPv6 packet.
     Ipv6Source,
+    /// The destination of an IPv6 packet.
+    Ipv6Destination,
     /// The type of an ICMPv6 message.
     Icmpv6Type,
     /// The target address of a neighbour solicitation or advertisement.
@@ -67,7 +73,9 @@ impl Field {
             Self::ArpSenderHardware => (NETWORK_HEADER, 8, 6),
             Self::ArpSenderAddress => (NETWORK_HEADER, 14, 4),
             Self::Ipv4Source => (NETWORK_HEADER, 12, 4),
+            Self::Ipv4Destination => (NETWORK_HEADER, 16, 4),
             Self::Ipv6Source => (NETWORK_HEADER, 8, 16),
+            Self::Ipv6Destination => (NETWORK_HEADER, 24, 16),
             Self::Icmpv6Type => (TRANSPORT_HEADER, 0, 1),
             Self::NeighbourTarget => (TRANSPORT_HEADER, 8, 16),
         }
@@ -109,6 +117,37 @@ pub fn has(field: Field, value: &[u8]) -> Vec<Expression> {
 /// Matches if `field & ones` equals `value`.
 pub fn has_masked(field: Field, ones: &[u8], value: &[u8]) -> Vec<Expression> {
     vec![field.load(FIRST), mask(ones), compare(true, value)]
+}
+
+/// Matches if a field is at least `first` and at most `last`.
+pub fn has_between(field: Field, first: &[u8], last: &[u8]) -> Vec<Expression> {
+    vec![field.load(FIRST), at_least(first), at_most(last)]
+}
+
+/// Matches if a field is an element of the set.
+pub fn has_in(field: Field, set: &str) -> Vec<Expression> {
+    vec![field.load(FIRST), lookup(set, None, false)]
+}
+
+/// Matches frames that leave by a port in the set.
+pub fn leaves_by(set: &str) -> Vec<Expression> {
+    vec![meta(META_OIFNAME, FIRST), lookup(set, None, false)]
+}
+
+/// Hands a frame to the IP layer of this host, as if it was sent to the hardware address of the bridge.
+pub fn hand_to_host(bridge: [u8; 6]) -> Vec<Expression> {
+    const META_PACKET_TYPE: u32 = 19;
+    /// The packet type `PACKET_HOST` (linux/if_packet.h).
+    const HOST: u8 = 0;
+    let (header, offset, length) = Field::EthernetDestination.place();
+    let write = Attributes::new().number(2, header).number(3, offset).number(4, length).number(5, FIRST);
+    let set_type = Attributes::new().number(2, META_PACKET_TYPE).number(3, FIRST);
+    vec![
+        constant(FIRST, &bridge),
+        Expression::new("payload", &write),
+        constant(FIRST, &[HOST]),
+        Expression::new("meta", &set_type),
+    ]
 }
 
 /// Matches if the name of the port and the fields, in this order, are an element of the set.

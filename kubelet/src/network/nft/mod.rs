@@ -18,6 +18,7 @@ mod frames;
 mod host_ports;
 mod intervals;
 pub mod legacy;
+pub mod policies;
 pub mod services;
 mod snapshot;
 mod socket;

@@ -1,0 +1,218 @@
+//! Informer of NetworkPolicies, and of the pods and namespaces that these name as peers.
+//!
+//! It always watches NetworkPolicies. It watches the pods and namespaces of the cluster only while a policy that
+//! concerns a pod of this node has selectors of peers ([`Demand`]), because they are many and the node need not know
+//! them otherwise. It stores the latest snapshot, so that a kubelet that starts while no API server answers enforces
+//! the last known policies.
+
+mod checkpoint;
+mod objects;
+mod snapshot;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use apiserver::tasks::Tasks;
+use client::{Delta, Kind, Scope, Versioned};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use tokio::sync::{Notify, watch};
+
+use self::checkpoint::PoliciesFile;
+use self::snapshot::Informer;
+use super::is_certificate_error;
+use super::reflector::reflect;
+use crate::identity::{Api, ApiError, EventReporter};
+
+pub use self::snapshot::{ObjectName, PeerPod, PolicySnapshot};
+
+/// Shortest time between two snapshots. Changes that arrive meanwhile are published together.
+const MIN_PUBLISH_INTERVAL: Duration = Duration::from_millis(10);
+/// If the API server does not show a kind to this node, the kubelet lists it again after this time. An API server of
+/// this project shows pods to a node once it knows that the node has a pod with policies.
+const LIST_RETRY: Duration = Duration::from_secs(5);
+
+type Apis = watch::Receiver<Option<Arc<Api>>>;
+
+/// Whether the peers of policies must be known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Demand {
+    /// No policy with selectors of peers concerns a pod of this node.
+    #[default]
+    Policies,
+    /// Pods and namespaces must be known too.
+    Peers,
+}
+
+/// What connects the informer with the enforcement of policies.
+#[derive(Debug)]
+pub struct Outputs {
+    /// Receives the snapshots.
+    pub snapshots: watch::Sender<Arc<PolicySnapshot>>,
+    /// What must be known.
+    pub demand: watch::Receiver<Demand>,
+}
+
+/// State shared by the reflectors and the publisher.
+#[derive(Debug, Default)]
+struct Shared {
+    informer: Mutex<Informer>,
+    changed: Notify,
+}
+
+impl Shared {
+    fn apply(&self, change: impl FnOnce(&mut Informer)) {
+        change(&mut self.informer.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_one();
+    }
+
+    fn snapshot(&self) -> PolicySnapshot {
+        self.informer.lock().unwrap_or_else(PoisonError::into_inner).snapshot()
+    }
+}
+
+/// Starts the informer. The sender first receives the snapshot that is stored on disk.
+pub fn start(
+    root_dir: &Path,
+    apis: &Apis,
+    outputs: Outputs,
+    reporter: impl Fn() -> EventReporter,
+    tasks: &mut Tasks,
+) {
+    let Outputs { snapshots, demand } = outputs;
+    let shared = Arc::new(Shared::default());
+    tasks.spawn("policy publisher", publish(shared.clone(), PoliciesFile::under(root_dir), snapshots));
+    let (known, apis_of, mut warn) = (shared.clone(), apis.clone(), Reports::new(reporter()));
+    tasks.spawn("policy reflector", async move {
+        let apply = |delta| known.apply(|informer| informer.apply_policies(delta));
+        let forbid = || known.apply(Informer::forbid);
+        follow(Kind::NETWORK_POLICY, apis_of, &mut warn, apply, forbid).await;
+    });
+    let (known, apis_of, warn, of_namespaces) =
+        (shared.clone(), apis.clone(), Reports::new(reporter()), demand.clone());
+    tasks.spawn("policy namespace reflector", async move {
+        let apply = |delta| known.apply(|informer| informer.apply_namespaces(delta));
+        let forget = || known.apply(Informer::forget_namespaces);
+        follow_on_demand(Kind::NAMESPACE, apis_of, of_namespaces, warn, apply, forget).await;
+    });
+    let (apis_of, warn) = (apis.clone(), Reports::new(reporter()));
+    tasks.spawn("policy pod reflector", async move {
+        let apply = |delta| shared.apply(|informer| informer.apply_pods(delta));
+        let forget = || shared.apply(Informer::forget_pods);
+        follow_on_demand(Kind::POD, apis_of, demand, warn, apply, forget).await;
+    });
+}
+
+/// Publishes the stored snapshot, then each one of the informer.
+async fn publish(shared: Arc<Shared>, file: PoliciesFile, sender: watch::Sender<Arc<PolicySnapshot>>) {
+    if let Some(stored) = file.read().await {
+        shared.apply(|informer| informer.restore(&stored));
+        sender.send_replace(Arc::new(stored));
+    }
+    let write = file.write(sender.subscribe());
+    let publish = async {
+        loop {
+            shared.changed.notified().await;
+            let snapshot = shared.snapshot();
+            sender.send_if_modified(|known| {
+                let is_new = **known != snapshot && (snapshot.is_known || !known.is_known);
+                if is_new {
+                    *known = Arc::new(snapshot);
+                }
+                is_new
+            });
+            tokio::time::sleep(MIN_PUBLISH_INTERVAL).await;
+        }
+    };
+    tokio::select! {
+        () = write => {}
+        () = publish => {}
+    }
+}
+
+/// Events about kinds that cannot be watched.
+struct Reports {
+    reporter: EventReporter,
+    /// The number of lists in a row that the API server did not allow.
+    denials: u32,
+}
+
+impl Reports {
+    fn new(reporter: EventReporter) -> Self {
+        Self { reporter, denials: 0 }
+    }
+
+    fn failed(&mut self, name: &str, error: &ApiError) {
+        if !is_certificate_error(error) {
+            let text = format!(
+                "cannot watch {name} of the cluster: {error}; the last known NetworkPolicies stay in force"
+            );
+            self.reporter.warn("NetworkPolicyWatchFailed", text, Timestamp::now());
+        }
+    }
+
+    /// The first denial is not reported: the API server may not know yet that a pod with policies runs here.
+    fn denied(&mut self, name: &str, error: &ApiError) {
+        self.denials = self.denials.saturating_add(1);
+        if self.denials < 2 {
+            return;
+        }
+        let effect = match name {
+            "pods" | "namespaces" => "selectors of peers match pods of this node only",
+            _ => "NetworkPolicies are not enforced here",
+        };
+        let text = format!(
+            "the API server does not let this node list {name} ({error}), so {effect}. Allow it by a ClusterRole with \
+             the verbs list and watch for networkpolicies.networking.k8s.io, namespaces and pods, bound to the group \
+             system:nodes"
+        );
+        self.reporter.warn("NetworkPoliciesNotListed", text, Timestamp::now());
+    }
+}
+
+/// Lists and watches one kind while there is demand for peers.
+async fn follow_on_demand<T: DeserializeOwned + Versioned + Send + Sync>(
+    kind: Kind,
+    apis: Apis,
+    mut demand: watch::Receiver<Demand>,
+    mut reports: Reports,
+    mut apply: impl FnMut(Delta<T>) + Send,
+    forget: impl Fn() + Send,
+) {
+    loop {
+        if demand.wait_for(|demand| *demand == Demand::Peers).await.is_err() {
+            return;
+        }
+        let mut ended = demand.clone();
+        tokio::select! {
+            () = follow(kind.clone(), apis.clone(), &mut reports, &mut apply, || {}) => return,
+            ended = ended.wait_for(|demand| *demand != Demand::Peers) => if ended.is_err() { return },
+        }
+        forget();
+    }
+}
+
+/// Lists and watches one kind until the kubelet stops.
+async fn follow<T: DeserializeOwned + Versioned + Send + Sync>(
+    kind: Kind,
+    apis: Apis,
+    reports: &mut Reports,
+    mut apply: impl FnMut(Delta<T>) + Send,
+    forbid: impl Fn() + Send,
+) {
+    let (name, scope) = (kind.qualified(), Scope::default());
+    loop {
+        let on_error = |error: &ApiError| reports.failed(&name, error);
+        let mut handle = |delta| apply(delta);
+        let Some(error) = reflect(apis.clone(), kind.clone(), &scope, &mut handle, on_error).await else {
+            return;
+        };
+        forbid();
+        reports.denied(&name, &error);
+        tokio::time::sleep(LIST_RETRY).await;
+    }
+}

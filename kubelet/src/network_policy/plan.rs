@@ -1,0 +1,195 @@
+//! Computes the packet rules of NetworkPolicies from the policies, their peers and the pods of this node. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::network_policy::{Direction, Pod, Policy, Protocol, Rule, RulePort, block_of};
+use ipnet::IpNet;
+
+use crate::cluster::policies::{Demand, PolicySnapshot};
+use crate::network::nft::Protocol as Transport;
+use crate::network::nft::policies::{
+    self as nft, Allow, Chain, ChainRule, IsolatedPod, Peers, PolicyId, PolicyRules, Ports,
+};
+
+/// A pod of this node with an address of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalPod {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// The name of its bridge port.
+    pub port: String,
+    /// The hardware address of the pod's end.
+    pub mac: [u8; 6],
+}
+
+/// Whether the peers of policies must be known: a policy with selectors of peers selects a pod of this node.
+pub fn demand(snapshot: &PolicySnapshot, local: &[LocalPod]) -> Demand {
+    let mut policies = snapshot.policies.values();
+    let needs =
+        policies.any(|policy| policy.has_pod_peers() && local.iter().any(|one| policy.selects(&one.pod)));
+    if needs { Demand::Peers } else { Demand::Policies }
+}
+
+/// Computes the rules. The peers on this node come from the kubelet itself, which knows them first; `node` is its name.
+pub fn plan(snapshot: &PolicySnapshot, node: &str, local: &[LocalPod]) -> PolicyRules {
+    let others = snapshot.peers.values().filter(|peer| peer.node != node).map(|peer| &peer.pod);
+    let peers: Vec<&Pod> = others.chain(local.iter().map(|one| &*one.pod)).collect();
+    let mut planner = Planner { snapshot, peers, rules: PolicyRules::default(), ids: BTreeMap::new() };
+    for one in local {
+        let ingress = planner.chain(&one.pod, Direction::Ingress);
+        let egress = planner.chain(&one.pod, Direction::Egress);
+        if ingress.is_some() || egress.is_some() {
+            planner.rules.pods.push(IsolatedPod {
+                port: one.port.clone(),
+                mac: one.mac,
+                addresses: one.pod.addresses.clone(),
+                ingress,
+                egress,
+            });
+        }
+    }
+    planner.rules
+}
+
+struct Planner<'a> {
+    snapshot: &'a PolicySnapshot,
+    /// All pods that may be peers.
+    peers: Vec<&'a Pod>,
+    rules: PolicyRules,
+    /// The ID of each chain. Pods with equal chains share one.
+    ids: BTreeMap<Chain, PolicyId>,
+}
+
+impl<'a> Planner<'a> {
+    /// The chain of a pod in one direction. `None` if no policy isolates the pod.
+    fn chain(&mut self, pod: &Pod, direction: Direction) -> Option<PolicyId> {
+        let snapshot = self.snapshot;
+        let isolates = |policy: &&Arc<Policy>| policy.applies_to(direction) && policy.selects(pod);
+        let isolating: Vec<&Arc<Policy>> = snapshot.policies.values().filter(isolates).collect();
+        if isolating.is_empty() {
+            return None;
+        }
+        let mut rules = Vec::new();
+        for policy in isolating {
+            for (number, rule) in policy.rules(direction).into_iter().enumerate() {
+                let name = format!("{}/{} {} {number}", policy.namespace, policy.name, direction.as_str());
+                for allow in self.allows(policy, &name, rule, pod, direction) {
+                    let rule = ChainRule { policy: name.clone(), allow };
+                    if !rules.contains(&rule) {
+                        rules.push(rule);
+                    }
+                }
+            }
+        }
+        let side = match direction {
+            Direction::Ingress => nft::Direction::Ingress,
+            Direction::Egress => nft::Direction::Egress,
+        };
+        let chain = Chain { direction: side, rules };
+        let id =
+            *self.ids.entry(chain.clone()).or_insert_with_key(|chain| PolicyId::of(&format!("{chain:?}")));
+        self.rules.chains.entry(id).or_insert(chain);
+        Some(id)
+    }
+
+    /// What a rule allows for a pod.
+    fn allows(
+        &mut self,
+        policy: &Policy,
+        name: &str,
+        rule: Rule<'_>,
+        pod: &Pod,
+        direction: Direction,
+    ) -> Vec<Allow> {
+        let peers = (!rule.peers.is_empty()).then(|| self.add_peers(policy, name, rule));
+        let Some(ports) = rule.ports() else { return vec![Allow::Peers { peers, ports: None }] };
+        let mut all = Vec::new();
+        for port in ports {
+            match (port, direction) {
+                (RulePort::Range(range), _) => {
+                    let protocol = transport(range.protocol);
+                    let ports = Ports { protocol, first: range.first, last: range.last };
+                    all.push(Allow::Peers { peers, ports: Some(ports) });
+                }
+                (RulePort::Named(protocol, name), Direction::Ingress) => {
+                    let numbers: BTreeSet<u16> = numbers_of(pod, protocol, &name).collect();
+                    all.extend(numbers.into_iter().map(|number| {
+                        let ports = Ports { protocol: transport(protocol), first: number, last: number };
+                        Allow::Peers { peers, ports: Some(ports) }
+                    }));
+                }
+                (RulePort::Named(protocol, port), Direction::Egress) => {
+                    let id = self.add_destinations(policy, name, rule, (protocol, &port));
+                    all.push(Allow::Destinations(id));
+                }
+            }
+        }
+        all
+    }
+
+    /// Adds the peers of a rule.
+    fn add_peers(&mut self, policy: &Policy, name: &str, rule: Rule<'_>) -> PolicyId {
+        let id = PolicyId::of(name);
+        if !self.rules.peers.contains_key(&id) {
+            let pods = self.matching(policy, rule).flat_map(|pod| pod.addresses.iter().copied()).collect();
+            let blocks: Vec<IpNet> =
+                rule.peers.iter().flat_map(block_of).flat_map(|range| range.cidrs()).collect();
+            self.rules.peers.insert(id, Peers { pods, blocks });
+        }
+        id
+    }
+
+    /// Adds a named port of the pods to which an egress rule leads.
+    fn add_destinations(
+        &mut self,
+        policy: &Policy,
+        name: &str,
+        rule: Rule<'_>,
+        (protocol, port): (Protocol, &str),
+    ) -> PolicyId {
+        let id = PolicyId::of(&format!("{name} {protocol:?} {port}"));
+        if !self.rules.destinations.contains_key(&id) {
+            let of_pod = |pod: &Pod| -> Vec<(IpAddr, Transport, u16)> {
+                let numbers = numbers_of(pod, protocol, port);
+                let all = numbers.flat_map(|number| pod.addresses.iter().map(move |ip| (*ip, number)));
+                all.map(|(ip, number)| (ip, transport(protocol), number)).collect()
+            };
+            let all = self.matching(policy, rule).flat_map(of_pod).collect();
+            self.rules.destinations.insert(id, all);
+        }
+        id
+    }
+
+    /// The pods that a rule matches by selectors, or all if it has no peers. For a named port of an egress rule, pods in
+    /// an `ipBlock` count too.
+    fn matching<'s>(&'s self, policy: &'s Policy, rule: Rule<'s>) -> impl Iterator<Item = &'a Pod> + 's {
+        self.peers.iter().copied().filter(move |pod| {
+            rule.peers.is_empty()
+                || rule.peers.iter().any(|peer| {
+                    let blocks = block_of(peer);
+                    policy.peer_matches(peer, pod, &self.snapshot.namespaces)
+                        || pod.addresses.iter().any(|ip| blocks.iter().any(|range| range.contains(*ip)))
+                })
+        })
+    }
+}
+
+/// The numbers of a pod's port with this name.
+fn numbers_of<'p>(pod: &'p Pod, protocol: Protocol, name: &'p str) -> impl Iterator<Item = u16> + 'p {
+    let named = pod.ports.iter().filter(move |port| port.name == name && port.protocol == protocol);
+    named.map(|port| port.number)
+}
+
+fn transport(protocol: Protocol) -> Transport {
+    match protocol {
+        Protocol::Tcp => Transport::Tcp,
+        Protocol::Udp => Transport::Udp,
+        Protocol::Sctp => Transport::Sctp,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;
