@@ -36,10 +36,8 @@ fn addresses(of: At) -> Vec<IpAddr> {
 }
 
 fn mac_of(stage: &Stage, pod: At) -> [u8; 6] {
-    let text = stage.at(pod, || std::fs::read_to_string("/sys/class/net/eth0/address"));
-    // The file system of the namespace may not be mounted.
-    let text =
-        text.unwrap_or_else(|_| stage.at(pod, || run("ip -o link show eth0 | sed 's/.*ether //;s/ .*//'")));
+    // `/sys` shows the links of another namespace.
+    let text = stage.at(pod, || run("ip -o link show eth0 | sed 's/.*ether //;s/ .*//'"));
     let bytes: Vec<u8> = text.trim().split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
     bytes.try_into().unwrap()
 }

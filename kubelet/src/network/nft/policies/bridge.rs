@@ -5,9 +5,8 @@
 //! kernels lack. The IP layer can do both. It forwards the packet back to the bridge.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
-use super::super::antispoof::{POD_PORT_PREFIX, link_local};
+use super::super::antispoof::POD_PORT_PREFIX;
 use super::super::expression::{accept, drop};
 use super::super::frames::{
     EtherType, Field, INTERFACE_NAME_BYTES, carries, comes_in_by_no, hand_to_host, has, has_between, has_in,
@@ -69,10 +68,7 @@ fn sets(rules: &PolicyRules) -> [(&'static str, u32, u32, BTreeSet<Vec<u8>>); 5]
         .collect()
     };
     let addresses = |is_v4: bool| {
-        let all = rules
-            .pods
-            .iter()
-            .flat_map(|pod| pod.addresses.iter().copied().chain([IpAddr::V6(link_local(pod.mac))]));
+        let all = rules.pods.iter().flat_map(IsolatedPod::all_addresses);
         all.filter(move |ip| ip.is_ipv4() == is_v4).map(address_bytes).collect()
     };
     let name = INTERFACE_NAME_BYTES as u32;

@@ -56,7 +56,7 @@ fn chain_name(id: PolicyId) -> String {
 fn add_maps(content: &mut Content, family: Family, rules: &PolicyRules) {
     let address = family.nft_type();
     let length = u32::from(family.address_length());
-    let own = rules.pods.iter().flat_map(|pod| pod.addresses.iter().map(move |ip| (*ip, pod)));
+    let own = rules.pods.iter().flat_map(|pod| pod.all_addresses().map(move |ip| (ip, pod)));
     let own: Vec<_> = own.filter(|(ip, _)| Family::of(*ip) == family).collect();
     let same = named("same", family);
     let pairs = own.iter().map(|(ip, _)| [address_bytes(*ip), address_bytes(*ip)].concat());

@@ -24,6 +24,7 @@ use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 
 use super::Protocol;
+use super::antispoof::link_local;
 
 pub use table::{Applied, PolicyTable};
 
@@ -113,6 +114,14 @@ pub struct IsolatedPod {
     pub ingress: Option<PolicyId>,
     /// The chain for egress, likewise.
     pub egress: Option<PolicyId>,
+}
+
+impl IsolatedPod {
+    /// The addresses, and the link-local one. The IP layer forwards packets with link-local addresses back to the bridge
+    /// by which they came.
+    fn all_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.addresses.iter().copied().chain([IpAddr::V6(link_local(self.mac))])
+    }
 }
 
 /// All rules of a node.

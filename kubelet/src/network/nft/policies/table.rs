@@ -193,8 +193,7 @@ fn is_in_kernel(
     };
     let wanted: BTreeMap<&String, &Elements> =
         expected.sets.iter().map(|(name, set)| (name, &set.elements)).collect();
-    let is_equal = layout.is_equal_except_cluster(&expected.layout())
-        && elements.iter().eq(wanted);
+    let is_equal = layout.is_equal_except_cluster(&expected.layout()) && elements.iter().eq(wanted);
     Ok(is_equal)
 }
 
