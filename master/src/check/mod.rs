@@ -3,6 +3,7 @@
 //! The command reads the data directory of a local master, connects to the API server of a kubeconfig, and lists
 //! objects like any client. Pure functions derive the findings, one file per subject.
 
+mod connection;
 mod finding;
 mod here;
 mod objects;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use apiserver::VERSION;
 use jiff::Timestamp;
 
+pub use self::connection::{Answer, Question, check as connection};
 use self::finding::Finding;
 pub use self::finding::Report;
 use self::here::Here;
@@ -43,11 +45,22 @@ pub struct Target {
     pub data_dir: Option<PathBuf>,
 }
 
+/// The kubeconfig of a target.
+fn kubeconfig_of(target: &Target) -> Result<Kubeconfig, Box<Finding>> {
+    let here = target.data_dir.as_deref().map(here::look);
+    kubeconfig(&kubeconfig_file(target), here.as_ref())
+}
+
+/// The path of the kubeconfig of a target.
+fn kubeconfig_file(target: &Target) -> PathBuf {
+    let own = target.data_dir.as_deref().map(|directory| DataDir::at(directory).admin_kubeconfig());
+    target.kubeconfig.clone().or(own).unwrap_or_default()
+}
+
 /// Runs all checks of the local files, the API server and the objects.
 pub async fn run(target: &Target) -> Report {
     let here = target.data_dir.as_deref().map(here::look);
-    let own = target.data_dir.as_deref().map(|directory| DataDir::at(directory).admin_kubeconfig());
-    let file = target.kubeconfig.clone().or(own).unwrap_or_default();
+    let file = kubeconfig_file(target);
     let seen = match kubeconfig(&file, here.as_ref()) {
         Err(finding) => Err(finding),
         Ok(config) => {

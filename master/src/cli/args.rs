@@ -48,13 +48,34 @@ pub enum Verb {
 /// Arguments of `check`.
 #[derive(Clone, Debug, Args)]
 pub struct Check {
+    /// What to check, by default the whole cluster
+    #[command(subcommand)]
+    pub what: Option<CheckWhat>,
     /// Kubeconfig of the master, by default admin.kubeconfig in the data directory; with this flag alone no data
     /// directory is read
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     pub kubeconfig: Option<PathBuf>,
     /// Output format
     #[arg(long, value_name = "text|json", default_value = "text")]
     pub format: CheckFormat,
+}
+
+/// What `check` examines instead of the whole cluster.
+#[derive(Clone, Debug, Subcommand)]
+pub enum CheckWhat {
+    /// Print which NetworkPolicies allow or block a connection; exit 1 if it is blocked
+    Connection(CheckConnection),
+}
+
+/// Arguments of `check connection`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckConnection {
+    /// Client: a pod or an address
+    #[arg(long, value_name = "NAMESPACE/POD")]
+    pub from: String,
+    /// Server, with the number or name of its port; the protocol is TCP by default
+    #[arg(long, value_name = "NAMESPACE/POD:PORT[/PROTOCOL]")]
+    pub to: String,
 }
 
 /// Output formats of `check`.

@@ -17,13 +17,13 @@ use jiff::Timestamp;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::backup::SOCKET;
-use crate::check::{self, Target};
+use crate::check::{self, Question, Target};
 use crate::data_dir::DataDir;
 use crate::options::DATA_DIR;
 use crate::pki::{Names, files, rotate};
 use args::{
-    Backup, Check, CheckFormat, Cli, ClusterInfo, Controllers, Discovery, Kubeconfig, Restore, RotateCa,
-    RunFlags, Scheduler, Verb,
+    Backup, Check, CheckConnection, CheckFormat, CheckWhat, Cli, ClusterInfo, Controllers, Discovery,
+    Kubeconfig, Restore, RotateCa, RunFlags, Scheduler, Verb,
 };
 use command::{Command, Failure, Logging, commas, failed};
 
@@ -216,6 +216,9 @@ fn check(of: &Check, data_dir: Option<PathBuf>) -> ExitCode {
     // With --kubeconfig, the default data directory may belong to another master.
     let data_dir = data_dir.or_else(|| of.kubeconfig.is_none().then(|| PathBuf::from(DATA_DIR)));
     let target = Target { kubeconfig: of.kubeconfig.clone(), data_dir };
+    if let Some(CheckWhat::Connection(connection)) = &of.what {
+        return check_connection(&target, connection);
+    }
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.into()),
@@ -228,6 +231,24 @@ fn check(of: &Check, data_dir: Option<PathBuf>) -> ExitCode {
     // A closed pipe is no error; the exit code has the result.
     let _ = print(Ok(text));
     if report.is_healthy() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn check_connection(target: &Target, of: &CheckConnection) -> ExitCode {
+    let question = match Question::parse(&of.from, &of.to) {
+        Ok(question) => question,
+        Err(mistake) => return COMMAND.usage_errors(&[mistake]),
+    };
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error.into()),
+    };
+    match runtime.block_on(check::connection(target, &question)) {
+        Ok(answer) => {
+            let _ = print(Ok(answer.text));
+            if answer.is_allowed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(why) => failed(&anyhow::Error::msg(why)),
+    }
 }
 
 fn print(text: anyhow::Result<String>) -> ExitCode {
