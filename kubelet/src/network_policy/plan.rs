@@ -191,5 +191,5 @@ fn transport(protocol: Protocol) -> Transport {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests;
