@@ -7,7 +7,7 @@
 //! A decision usually needs one lookup. A Secret that no pod names needs one lookup per claim. The index takes
 //! about 0.5 KiB per pod.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -87,6 +87,8 @@ pub struct Index {
     of_claims: HashMap<Object, BTreeSet<Box<str>>>,
     /// The names of the NetworkPolicies of each namespace that has some.
     policies: HashMap<Box<str>, BTreeSet<Box<str>>>,
+    /// The mirror pods. Nodes write these, so they give no access to other objects.
+    mirrors: HashSet<Object>,
 }
 
 /// Reference counts of one node.
@@ -127,7 +129,10 @@ impl Index {
         let node = || object.get("spec").and_then(|spec| spec.get("nodeName")?.as_str()).unwrap_or_default();
         match kind {
             // The node writes its mirror pods and could name any object in them.
-            Kind::Pod if references::is_mirror(object) => self.pin(node(), own, Vec::new()),
+            Kind::Pod if references::is_mirror(object) => {
+                self.mirrors.insert(own.clone());
+                self.pin(node(), own, Vec::new());
+            }
             Kind::Pod => self.pin(node(), own, references::of_pod(object)),
             Kind::Attachment | Kind::Slice => self.pin(node(), own, Vec::new()),
             Kind::Volume => self.bind(&own.name, object),
@@ -162,6 +167,7 @@ impl Index {
             }
             return;
         }
+        self.mirrors.remove(object);
         let Some(Pinned { node, objects, .. }) = self.pinned.remove(object) else { return };
         let Some(held) = self.nodes.get_mut(&node) else { return };
         for object in &objects {
@@ -177,12 +183,16 @@ impl Index {
         self.lookup(node, object).found
     }
 
-    /// Whether a NetworkPolicy exists in a namespace in which the node has a pod. The cost is one lookup per pod of the
+    /// Whether a NetworkPolicy exists in a namespace in which the node has a pod that is no mirror pod. The cost is one lookup per pod of the
     /// node.
     pub fn has_policies(&self, node: &str) -> bool {
         let held = self.nodes.get(node).filter(|_| !self.policies.is_empty());
         let mut objects = held.into_iter().flat_map(|held| held.others.keys());
-        objects.any(|object| object.kind == Kind::Pod && self.policies.contains_key(&object.namespace))
+        objects.any(|object| {
+            object.kind == Kind::Pod
+                && self.policies.contains_key(&object.namespace)
+                && !self.mirrors.contains(&**object)
+        })
     }
 
     /// Does the same as [`Self::reaches`], and counts the table lookups.

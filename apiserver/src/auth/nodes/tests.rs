@@ -436,6 +436,10 @@ fn a_node_may_list_all_pods_while_a_policy_exists_in_the_namespace_of_one_of_its
     put(&store, policies, &policy("shop"));
     assert!(may("kubelet:a") && may("kubelet:b"));
     assert!(!may("kubelet:c"), "the node has no pod");
+    let mirror = json!({"metadata": {"name": "static", "namespace": "shop",
+        "annotations": {"kubernetes.io/config.mirror": "1"}}, "spec": {"nodeName": "c"}});
+    put(&store, "pods", &mirror);
+    assert!(!may("kubelet:c"), "a mirror pod, which the node writes itself, gives no access");
     store.delete(policies, "shop", "deny");
     assert!(!may("kubelet:a"));
 }
