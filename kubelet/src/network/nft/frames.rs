@@ -51,12 +51,8 @@ pub enum Field {
     ArpSenderAddress,
     /// The source of an IPv4 packet.
     Ipv4Source,
-    /// The destination of an IPv4 packet.
-    Ipv4Destination,
     /// The source of an IPv6 packet.
     Ipv6Source,
-    /// The destination of an IPv6 packet.
-    Ipv6Destination,
     /// The type of an ICMPv6 message.
     Icmpv6Type,
     /// The target address of a neighbour solicitation or advertisement.
@@ -73,9 +69,7 @@ impl Field {
             Self::ArpSenderHardware => (NETWORK_HEADER, 8, 6),
             Self::ArpSenderAddress => (NETWORK_HEADER, 14, 4),
             Self::Ipv4Source => (NETWORK_HEADER, 12, 4),
-            Self::Ipv4Destination => (NETWORK_HEADER, 16, 4),
             Self::Ipv6Source => (NETWORK_HEADER, 8, 16),
-            Self::Ipv6Destination => (NETWORK_HEADER, 24, 16),
             Self::Icmpv6Type => (TRANSPORT_HEADER, 0, 1),
             Self::NeighbourTarget => (TRANSPORT_HEADER, 8, 16),
         }

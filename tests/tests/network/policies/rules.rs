@@ -243,7 +243,7 @@ async fn changed_rules_are_restored_and_unchanged_ones_stay() {
         format!("nft delete table inet {TABLE}"),
         format!("nft delete table bridge {TABLE}"),
         format!("nft flush chain inet {TABLE} forward"),
-        format!("nft flush set bridge {TABLE} addresses"),
+        format!("nft flush set bridge {TABLE} hardware"),
         format!("nft add rule inet {TABLE} forward accept"),
     ] {
         run(&change);

@@ -12,7 +12,6 @@ use super::super::frames::{
     EtherType, Field, INTERFACE_NAME_BYTES, carries, comes_in_by_no, hand_to_host, has, has_between, has_in,
     has_masked, is_icmpv6, leaves_by, port_with,
 };
-use super::super::host_ports::address_bytes;
 use super::super::table::{Hook, SetSpec};
 use super::content::{Content, Set, plain};
 use super::{IsolatedPod, PolicyNode, PolicyRules};
@@ -34,8 +33,9 @@ const PORTS: &str = "pods";
 const EGRESS: &str = "egress";
 /// Ports of pods that are isolated for ingress.
 const INGRESS: &str = "ingress";
-const ADDRESSES: &str = "addresses";
-const ADDRESSES6: &str = "addresses6";
+/// Hardware addresses of isolated pods. IP addresses would also match frames between pods of another kubelet and its
+/// bridge, because these rules see the frames of all bridges.
+const HARDWARE: &str = "hardware";
 
 /// The content of the table.
 pub fn content(node: &PolicyNode, rules: &PolicyRules) -> Content {
@@ -54,10 +54,9 @@ pub fn content(node: &PolicyNode, rules: &PolicyRules) -> Content {
 }
 
 /// All sets: name, length of a key in bytes, type by which `nft` prints keys, and keys.
-fn sets(rules: &PolicyRules) -> [(&'static str, u32, u32, BTreeSet<Vec<u8>>); 5] {
+fn sets(rules: &PolicyRules) -> [(&'static str, u32, u32, BTreeSet<Vec<u8>>); 4] {
     const NAME: u32 = 41;
-    const IPV4_ADDRESS: u32 = 7;
-    const IPV6_ADDRESS: u32 = 8;
+    const HARDWARE_ADDRESS: u32 = 9;
     let ports = |is_in: fn(&IsolatedPod) -> bool| {
         let pods = rules.pods.iter().filter(move |pod| is_in(pod));
         pods.map(|pod| {
@@ -67,23 +66,19 @@ fn sets(rules: &PolicyRules) -> [(&'static str, u32, u32, BTreeSet<Vec<u8>>); 5]
         })
         .collect()
     };
-    let addresses = |is_v4: bool| {
-        let all = rules.pods.iter().flat_map(IsolatedPod::all_addresses);
-        all.filter(move |ip| ip.is_ipv4() == is_v4).map(address_bytes).collect()
-    };
+    let hardware = rules.pods.iter().map(|pod| pod.mac.to_vec()).collect();
     let name = INTERFACE_NAME_BYTES as u32;
     [
         (PORTS, name, NAME, ports(|_| true)),
         (EGRESS, name, NAME, ports(|pod| pod.egress.is_some())),
         (INGRESS, name, NAME, ports(|pod| pod.ingress.is_some())),
-        (ADDRESSES, 4, IPV4_ADDRESS, addresses(true)),
-        (ADDRESSES6, 16, IPV6_ADDRESS, addresses(false)),
+        (HARDWARE, 6, HARDWARE_ADDRESS, hardware),
     ]
 }
 
 fn add_rules(content: &mut Content, node: &PolicyNode) {
     use EtherType::{Ipv4, Ipv6};
-    use Field::{EthernetDestination, Icmpv6Type, Ipv4Destination, Ipv6Destination};
+    use Field::{EthernetDestination, Icmpv6Type};
     /// Types of ICMPv6 of multicast listeners and of neighbour discovery (RFC 2710, RFC 4861), and of reports of
     /// version 2 (RFC 3810). They never leave the link.
     const FIRST_OF_LINK: u8 = 130;
@@ -103,14 +98,20 @@ fn add_rules(content: &mut Content, node: &PolicyNode) {
     }
     let group = || has_masked(EthernetDestination, &GROUP, &GROUP);
     content.rule(FRAMES, "copies for many are decided later", &[group(), vec![accept()]]);
-    for (protocol, to, set) in [(Ipv4, Ipv4Destination, ADDRESSES), (Ipv6, Ipv6Destination, ADDRESSES6)] {
+    for protocol in [Ipv4, Ipv6] {
         let hand_over = hand_to_host(node.bridge_mac);
         let from = [carries(protocol), port_with(&[], PORTS), hand_over.clone()];
         content.rule(FRAMES, "from isolated pods", &from);
-        content.rule(FRAMES, "to isolated pods", &[carries(protocol), has_in(to, set), hand_over]);
-        let copy = [carries(protocol), group()].concat();
-        let from = [copy.clone(), port_with(&[], EGRESS), vec![drop()]];
-        content.rule(COPIES, "from isolated pods to many", &from);
-        content.rule(COPIES, "to isolated pods and others", &[copy, leaves_by(INGRESS), vec![drop()]]);
+        let to = [carries(protocol), has_in(EthernetDestination, HARDWARE), hand_over];
+        content.rule(FRAMES, "to isolated pods", &to);
+        // These frames did not pass the IP layer: copies for many, and frames to a hardware address that the bridge does
+        // not know.
+        let from = [carries(protocol), port_with(&[], EGRESS), vec![drop()]];
+        content.rule(COPIES, "from isolated pods past the rules", &from);
+        content.rule(
+            COPIES,
+            "to isolated pods past the rules",
+            &[carries(protocol), leaves_by(INGRESS), vec![drop()]],
+        );
     }
 }

@@ -79,10 +79,11 @@ fn a_comment_fits_into_the_kernel() {
 }
 
 #[test]
-fn frames_of_link_local_addresses_are_handed_over_too() {
+fn frames_to_isolated_pods_are_recognized_by_their_hardware_address() {
     let node = PolicyNode { name: "t".to_owned(), bridge_mac: [2, 1, 1, 1, 1, 1] };
     let content = bridge::content(&node, &rules(&[]));
     let elements = |set: &str| content.sets[set].elements.len();
-    assert_eq!(["pods", "egress", "ingress", "addresses", "addresses6"].map(elements), [1, 0, 1, 1, 2]);
+    assert_eq!(["pods", "egress", "ingress", "hardware"].map(elements), [1, 0, 1, 1]);
+    assert!(content.sets["hardware"].elements.keys().all(|edge| edge.key == [2, 0, 0, 0, 0, 1]));
     assert!(!content.create(BRIDGE, "t").is_empty());
 }
