@@ -7,17 +7,16 @@ use super::{Direction, NamespaceLabels, Pod, Policy, Protocol, Rule, RulePort, b
 /// One end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub enum End<'a> {
-    /// A pod that is not on the host network.
-    Pod(&'a Pod),
+    /// A pod that is not on the host network, and its address in this connection. A pod may have one per family.
+    Pod(&'a Pod, IpAddr),
     /// Any other address.
     Address(IpAddr),
 }
 
 impl End<'_> {
-    fn addresses(&self) -> Vec<IpAddr> {
+    fn address(&self) -> IpAddr {
         match self {
-            Self::Pod(pod) => pod.addresses.clone(),
-            Self::Address(address) => vec![*address],
+            Self::Pod(_, address) | Self::Address(address) => *address,
         }
     }
 }
@@ -69,8 +68,8 @@ pub fn decide<'a>(
         Direction::Ingress => (to, from),
         Direction::Egress => (from, to),
     };
-    let End::Pod(selected) = selected else { return Decision::NotIsolated };
-    if matches!(peer, End::Pod(peer) if (&peer.namespace, &peer.name) == (&selected.namespace, &selected.name))
+    let End::Pod(selected, _) = selected else { return Decision::NotIsolated };
+    if matches!(peer, End::Pod(peer, _) if (&peer.namespace, &peer.name) == (&selected.namespace, &selected.name))
     {
         return Decision::NotIsolated;
     }
@@ -92,10 +91,8 @@ pub fn decide<'a>(
 fn allows_peer(policy: &Policy, rule: &Rule<'_>, peer: &End<'_>, namespaces: &NamespaceLabels) -> bool {
     rule.peers.is_empty()
         || rule.peers.iter().any(|one| {
-            let is_selected = matches!(peer, End::Pod(pod) if policy.peer_matches(one, pod, namespaces));
-            let block = block_of(one);
-            is_selected
-                || peer.addresses().iter().any(|address| block.iter().any(|range| range.contains(*address)))
+            let is_selected = matches!(peer, End::Pod(pod, _) if policy.peer_matches(one, pod, namespaces));
+            is_selected || block_of(one).iter().any(|range| range.contains(peer.address()))
         })
 }
 
@@ -105,7 +102,7 @@ fn allows_port(rule: &Rule<'_>, connection: &Connection<'_>) -> bool {
     ports.iter().any(|one| match one {
         RulePort::Range(range) => range.contains(*protocol, *port),
         RulePort::Named(of, name) => {
-            let End::Pod(pod) = to else { return false };
+            let End::Pod(pod, _) = to else { return false };
             of == protocol
                 && pod
                     .ports

@@ -215,14 +215,16 @@ impl Policy {
         }
     }
 
-    /// Whether a peer of this policy matches a pod by its selectors. A peer with `ipBlock` matches no pod.
+    /// Whether a peer of this policy matches a pod by its selectors. A peer with `ipBlock` matches no pod. A selector of
+    /// namespaces matches no namespace whose labels are unknown, unless it is empty.
     pub fn peer_matches(&self, peer: &NetworkPolicyPeer, pod: &Pod, namespaces: &NamespaceLabels) -> bool {
         if peer.ip_block.is_some() || (peer.pod_selector.is_none() && peer.namespace_selector.is_none()) {
             return false;
         }
         let is_in_namespace = match &peer.namespace_selector {
             None => self.namespace == pod.namespace,
-            Some(selector) => matches(selector, namespaces.get(&pod.namespace).unwrap_or(&Labels::new())),
+            Some(selector) if is_empty(selector) => true,
+            Some(selector) => namespaces.get(&pod.namespace).is_some_and(|labels| matches(selector, labels)),
         };
         is_in_namespace && peer.pod_selector.as_ref().is_none_or(|selector| matches(selector, &pod.labels))
     }
@@ -256,6 +258,11 @@ pub fn block_of(peer: &NetworkPolicyPeer) -> Vec<AddressRange> {
 
 fn slice<T>(list: &Option<Vec<T>>) -> &[T] {
     list.as_deref().unwrap_or_default()
+}
+
+fn is_empty(selector: &LabelSelector) -> bool {
+    selector.match_labels.iter().flatten().next().is_none()
+        && selector.match_expressions.iter().flatten().next().is_none()
 }
 
 /// Whether a selector matches labels. An empty selector matches everything, an unknown operator nothing.

@@ -27,6 +27,11 @@ fn pod(namespace: &str, name: &str, address: &str) -> Pod {
     }
 }
 
+/// A pod with its first address.
+fn end(pod: &Pod) -> End<'_> {
+    End::Pod(pod, pod.addresses[0])
+}
+
 fn namespaces() -> NamespaceLabels {
     ["shop", "ops"].map(|name| (name.to_owned(), [("name".to_owned(), name.to_owned())].into())).into()
 }
@@ -35,8 +40,8 @@ fn namespaces() -> NamespaceLabels {
 fn is_allowed(spec: Value, direction: Direction, port: u16) -> bool {
     let (web, watch) = (pod("shop", "web", "10.0.0.2"), pod("ops", "watch", "10.0.1.2"));
     let (from, to) = match direction {
-        Direction::Ingress => (End::Pod(&watch), End::Pod(&web)),
-        Direction::Egress => (End::Pod(&web), End::Pod(&watch)),
+        Direction::Ingress => (end(&watch), end(&web)),
+        Direction::Egress => (end(&web), end(&watch)),
     };
     let connection = Connection { from, to, protocol: Protocol::Tcp, port };
     decide([&policy("one", spec)], &namespaces(), &connection, direction).is_allowed()
@@ -90,7 +95,7 @@ fn a_decision_names_the_policies() {
     ];
     let decide = |port| {
         let connection =
-            Connection { from: End::Address(outside), to: End::Pod(&web), protocol: Protocol::Tcp, port };
+            Connection { from: End::Address(outside), to: end(&web), protocol: Protocol::Tcp, port };
         decide(&policies, &namespaces(), &connection, Direction::Ingress)
     };
     assert_eq!(decide(80), Decision::AllowedBy(vec![&policies[1]]));
@@ -100,8 +105,7 @@ fn a_decision_names_the_policies() {
 #[test]
 fn a_pod_reaches_itself() {
     let web = pod("shop", "web", "10.0.0.2");
-    let connection =
-        Connection { from: End::Pod(&web), to: End::Pod(&web), protocol: Protocol::Tcp, port: 80 };
+    let connection = Connection { from: end(&web), to: end(&web), protocol: Protocol::Tcp, port: 80 };
     let deny = policy("deny", json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}));
     for direction in Direction::BOTH {
         assert_eq!(decide([&deny], &namespaces(), &connection, direction), Decision::NotIsolated);
@@ -131,4 +135,35 @@ fn a_block_that_cannot_be_parsed_allows_nothing() {
     assert_eq!(block(json!({"cidr": "10.0.0.0/8"})), 1);
     assert_eq!(block(json!({"cidr": "10.0.0.0/99"})), 0);
     assert_eq!(block(json!({"cidr": "10.0.0.0/8", "except": ["?"]})), 0);
+}
+
+#[test]
+fn a_block_of_one_family_admits_no_address_of_the_other_family() {
+    let web = pod("shop", "web", "10.0.0.2");
+    let mut watch = pod("ops", "watch", "10.0.1.2");
+    watch.addresses.push("fd00::2".parse().unwrap());
+    let block = policy("one", json!({"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]}));
+    for (address, expected) in [(watch.addresses[0], true), (watch.addresses[1], false)] {
+        let connection =
+            Connection { from: End::Pod(&watch, address), to: end(&web), protocol: Protocol::Tcp, port: 80 };
+        let decision = decide([&block], &namespaces(), &connection, Direction::Ingress);
+        assert_eq!(decision.is_allowed(), expected, "{address}");
+    }
+}
+
+#[test]
+fn a_namespace_selector_matches_no_namespace_with_unknown_labels() {
+    let watch = pod("ops", "watch", "10.0.1.2");
+    let not = |operator: &str| json!({"matchExpressions": [{"key": "name", "operator": operator, "values": ["x"]}]});
+    for (selector, if_known, if_unknown) in [
+        (not("NotIn"), true, false),
+        (json!({"matchExpressions": [{"key": "other", "operator": "DoesNotExist"}]}), true, false),
+        (json!({}), true, true),
+        (json!({"matchLabels": {}, "matchExpressions": []}), true, true),
+    ] {
+        let policy = policy("one", json!({"ingress": [{"from": [{"namespaceSelector": selector}]}]}));
+        let peer = &policy.rules(Direction::Ingress)[0].peers[0];
+        assert_eq!(policy.peer_matches(peer, &watch, &namespaces()), if_known, "{selector}");
+        assert_eq!(policy.peer_matches(peer, &watch, &NamespaceLabels::new()), if_unknown, "{selector}");
+    }
 }

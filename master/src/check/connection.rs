@@ -120,13 +120,15 @@ impl Objects {
     fn answer(&self, question: &Question) -> Result<Answer, String> {
         let (from, to) = (self.find(&question.from)?, self.find(&question.to)?);
         let port = to.port(&question.port, question.protocol)?;
+        let (client, server) = common_family(&from, &to)?;
         let mut text = String::new();
         let is_own = |host: &Found, pod: &Found| host.host_of.is_some() && host.host_of == pod.node;
         if is_own(&from, &to) || is_own(&to, &from) {
             text.push_str("allowed: policies do not apply between a pod and its own node\n");
             return Ok(Answer { text, is_allowed: true });
         }
-        let connection = Connection { from: from.end(), to: to.end(), protocol: question.protocol, port };
+        let connection =
+            Connection { from: from.end(client), to: to.end(server), protocol: question.protocol, port };
         let mut is_allowed = true;
         for (direction, what) in [(Direction::Egress, &from), (Direction::Ingress, &to)] {
             let decision = decide(&self.policies, &self.namespaces, &connection, direction);
@@ -165,7 +167,8 @@ impl Objects {
 struct Found {
     name: String,
     pod: Option<Pod>,
-    address: IpAddr,
+    /// The addresses, the primary one first.
+    addresses: Vec<IpAddr>,
     /// The node of a pod.
     node: Option<String>,
     /// The node of a pod on the host network.
@@ -174,7 +177,7 @@ struct Found {
 
 impl Found {
     fn address(address: IpAddr) -> Self {
-        Self { name: address.to_string(), pod: None, address, node: None, host_of: None }
+        Self { name: address.to_string(), pod: None, addresses: vec![address], node: None, host_of: None }
     }
 
     fn pod(pod: &ApiPod) -> Option<Self> {
@@ -194,18 +197,18 @@ impl Found {
             return Some(Self {
                 name: shown,
                 pod: None,
-                address,
+                addresses,
                 node: None,
                 host_of: spec.node_name.clone(),
             });
         }
         let labels = pod.metadata.labels.clone().unwrap_or_default();
-        let found = Pod { namespace, name, labels, addresses, ports: named_ports(spec) };
-        Some(Self { name: shown, pod: Some(found), address, node: spec.node_name.clone(), host_of: None })
+        let found = Pod { namespace, name, labels, addresses: addresses.clone(), ports: named_ports(spec) };
+        Some(Self { name: shown, pod: Some(found), addresses, node: spec.node_name.clone(), host_of: None })
     }
 
-    fn end(&self) -> End<'_> {
-        self.pod.as_ref().map_or(End::Address(self.address), End::Pod)
+    fn end(&self, address: IpAddr) -> End<'_> {
+        self.pod.as_ref().map_or(End::Address(address), |pod| End::Pod(pod, address))
     }
 
     /// The number of a port.
@@ -217,6 +220,13 @@ impl Found {
         let mut named = ports.filter(|port| port.name == text && port.protocol == protocol);
         named.next().map(|port| port.number).ok_or_else(|| format!("{} has no port {text:?}", self.name))
     }
+}
+
+/// The addresses of both ends: of the family of the client's first address that the server has too.
+fn common_family(from: &Found, to: &Found) -> Result<(IpAddr, IpAddr), String> {
+    let of = |client: &IpAddr| to.addresses.iter().find(|server| server.is_ipv4() == client.is_ipv4());
+    let mut pairs = from.addresses.iter().filter_map(|client| Some((*client, *of(client)?)));
+    pairs.next().ok_or_else(|| format!("{} and {} have no addresses of the same family", from.name, to.name))
 }
 
 fn named_ports(spec: &PodSpec) -> Vec<NamedPort> {
@@ -336,6 +346,21 @@ mod tests {
     fn a_pod_on_the_host_network_reaches_pods_of_its_node() {
         assert!(ask("ops/agent", "shop/db:80").unwrap().1);
         assert!(!ask("ops/far", "shop/db:80").unwrap().1);
+    }
+
+    #[test]
+    fn a_connection_has_the_address_family_of_both_ends() {
+        let mut objects = objects();
+        let ips = json!({"podIP": "10.0.0.2", "podIPs": [{"ip": "10.0.0.2"}, {"ip": "fd00::2"}]});
+        objects.pods[0].status = serde_json::from_value(ips).unwrap();
+        let from = json!([{"ipBlock": {"cidr": "fd00::/8"}}]);
+        let spec = json!({"podSelector": {"matchLabels": {"app": "web"}}, "ingress": [{"from": from}]});
+        objects.policies[1].spec = serde_json::from_value(spec).unwrap();
+        let ask = |from: &str, to: &str| objects.answer(&Question::parse(from, to).unwrap());
+        assert!(ask("fd00::9", "shop/web:80").unwrap().is_allowed);
+        assert!(!ask("10.9.9.9", "shop/web:80").unwrap().is_allowed);
+        let error = ask("fd00::9", "shop/db:80").unwrap_err();
+        assert!(error.contains("no addresses of the same family"), "{error}");
     }
 
     #[test]
