@@ -18,7 +18,7 @@ use client::backoff::Backoff;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::local::LocalPods;
+use self::local::{LocalPods, is_of_local_source};
 use self::plan::{LocalPod, demand, plan};
 use crate::cluster::policies::{Demand, PolicySnapshot};
 use crate::desired::Desired;
@@ -40,8 +40,9 @@ const RESYNC_INTERVAL: Duration = Duration::from_secs(60);
 const MIN_PLAN_INTERVAL: Duration = Duration::from_millis(100);
 /// A plan and its application take at most one part of this many of the time.
 const PLAN_SHARE: u32 = 10;
-/// How long new pods wait after the start for the policies, if none are stored. Then they start without policies: a
-/// node that never had contact to its API server must be able to run static pods.
+/// How long new pods wait after the start for the policies, if none are stored. Then pods of local sources start
+/// without policies, because a node that never had contact to its API server must be able to run static pods. Pods of the
+/// API server wait on.
 const START_GRACE: Duration = Duration::from_secs(5);
 /// How long the rules of an earlier kubelet stay after the start while the labels of a pod are not known yet. After that
 /// time, or when all pods are known, the pod of such a sandbox no longer exists.
@@ -117,8 +118,12 @@ impl PolicyEnforcer {
                 // A sandbox is created after its pod is desired, so every listed sandbox of a new pod is known then.
                 let sandboxes = self.native.policy_sandboxes();
                 let desired = self.desired.borrow_and_update().clone();
-                if pods.knows_all(&sandboxes, &desired) || start.elapsed() >= PODS_GRACE {
+                if snapshot.policies.is_empty()
+                    || pods.knows_all(&sandboxes, &desired)
+                    || start.elapsed() >= PODS_GRACE
+                {
                     let local = pods.update(&sandboxes, &desired);
+                    self.store_fields(&pods, &sandboxes).await;
                     self.require(demand(&snapshot, &local));
                     let outcome = self.apply(table.take(), snapshot, local).await;
                     table = outcome.table;
@@ -129,11 +134,17 @@ impl PolicyEnforcer {
                     }
                     self.report(outcome.result, &mut reported);
                 } else {
-                    // The rules of the earlier kubelet stay.
+                    // The rules of the earlier kubelet stay. They do not matter for namespaces without policies.
+                    let is_free = |one: &PolicySandbox| is_without_policies(&snapshot, one);
+                    self.cover_only(&sandboxes, is_free);
                     delay = PODS_GRACE.saturating_sub(start.elapsed());
                 }
-            } else if snapshot.is_forbidden || start.elapsed() >= START_GRACE {
+            } else if snapshot.is_forbidden {
                 self.native.set_policy_coverage(Covered::All);
+            } else if start.elapsed() >= START_GRACE {
+                let desired = self.desired.borrow_and_update().clone();
+                let is_local = |one: &PolicySandbox| is_of_local_source(&desired, &one.uid);
+                self.cover_only(&self.native.policy_sandboxes(), is_local);
             } else {
                 delay = START_GRACE.saturating_sub(start.elapsed());
             }
@@ -186,10 +197,25 @@ impl PolicyEnforcer {
     /// Lets covered sandboxes connect. If the rules could not be set, these are the ones that no policy isolates.
     fn cover(&self, sandboxes: &[PolicySandbox], rules: &PolicyRules, is_applied: bool) {
         let isolated: BTreeSet<&str> = rules.pods.iter().map(|pod| pod.port.as_str()).collect();
-        let is_covered = |one: &&PolicySandbox| is_applied || !isolated.contains(one.port.as_str());
-        let ids: BTreeSet<SandboxId> =
-            sandboxes.iter().filter(is_covered).map(|one| one.id.clone()).collect();
+        self.cover_only(sandboxes, |one| is_applied || !isolated.contains(one.port.as_str()));
+    }
+
+    fn cover_only(&self, sandboxes: &[PolicySandbox], is_covered: impl Fn(&PolicySandbox) -> bool) {
+        let covered = sandboxes.iter().filter(|one| is_covered(one));
+        let ids: BTreeSet<SandboxId> = covered.map(|one| one.id.clone()).collect();
         self.native.set_policy_coverage(Covered::Only(Arc::new(ids)));
+    }
+
+    /// Stores the fields of pods on which policies depend, for the next kubelet.
+    async fn store_fields(&self, pods: &LocalPods, sandboxes: &[PolicySandbox]) {
+        let unstored = pods.unstored(sandboxes);
+        if unstored.is_empty() {
+            return;
+        }
+        if let Err(error) = self.native.store_policy_fields(unstored).await {
+            tracing::warn!(%error, "cannot store the labels of pods; after a restart, all NetworkPolicies of their \
+                 namespaces select them until their manifests are known");
+        }
     }
 
     /// Reports a failure once, its end, and changes by other programs.
@@ -227,6 +253,14 @@ impl PolicyEnforcer {
             }
         }
     }
+}
+
+/// Whether the namespace of a sandbox is known and has no policies.
+fn is_without_policies(snapshot: &PolicySnapshot, sandbox: &PolicySandbox) -> bool {
+    let of_record = || sandbox.pod.split_once('/').map(|(namespace, _)| namespace);
+    let stored = sandbox.fields.as_ref().map(|fields| fields.namespace.as_str());
+    let has_policies = |namespace| snapshot.policies.keys().any(|(of, _)| of == namespace);
+    stored.or_else(of_record).is_some_and(|namespace| !has_policies(namespace))
 }
 
 /// Whether frames between pods pass the rules for IP.

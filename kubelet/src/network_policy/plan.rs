@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::network_policy::{Direction, Pod, Policy, Protocol, Rule, RulePort, block_of};
+use api::network_policy::{AddressRange, Direction, Pod, Policy, Protocol, Rule, RulePort, block_of};
 use ipnet::IpNet;
 
 use crate::cluster::policies::{Demand, PolicySnapshot};
@@ -18,17 +18,29 @@ use crate::network::nft::policies::{
 pub struct LocalPod {
     /// The pod.
     pub pod: Arc<Pod>,
+    /// Whether its labels are known. Otherwise all policies of its namespace select it, and if the namespace is unknown
+    /// too, all policies.
+    pub has_known_labels: bool,
     /// The name of its bridge port.
     pub port: String,
     /// The hardware address of the pod's end.
     pub mac: [u8; 6],
 }
 
+impl LocalPod {
+    fn is_selected_by(&self, policy: &Policy) -> bool {
+        match self.has_known_labels {
+            true => policy.selects(&self.pod),
+            false => self.pod.namespace.is_empty() || self.pod.namespace == policy.namespace,
+        }
+    }
+}
+
 /// Whether the peers of policies must be known: a policy with selectors of peers selects a pod of this node.
 pub fn demand(snapshot: &PolicySnapshot, local: &[LocalPod]) -> Demand {
     let mut policies = snapshot.policies.values();
     let needs =
-        policies.any(|policy| policy.has_pod_peers() && local.iter().any(|one| policy.selects(&one.pod)));
+        policies.any(|policy| policy.has_pod_peers() && local.iter().any(|one| one.is_selected_by(policy)));
     if needs { Demand::Peers } else { Demand::Policies }
 }
 
@@ -38,8 +50,8 @@ pub fn plan(snapshot: &PolicySnapshot, node: &str, local: &[LocalPod]) -> Policy
     let peers: Vec<&Pod> = others.chain(local.iter().map(|one| &*one.pod)).collect();
     let mut planner = Planner { snapshot, peers, rules: PolicyRules::default(), ids: BTreeMap::new() };
     for one in local {
-        let ingress = planner.chain(&one.pod, Direction::Ingress);
-        let egress = planner.chain(&one.pod, Direction::Egress);
+        let ingress = planner.chain(one, Direction::Ingress);
+        let egress = planner.chain(one, Direction::Egress);
         if ingress.is_some() || egress.is_some() {
             planner.rules.pods.push(IsolatedPod {
                 port: one.port.clone(),
@@ -64,9 +76,9 @@ struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     /// The chain of a pod in one direction. `None` if no policy isolates the pod.
-    fn chain(&mut self, pod: &Pod, direction: Direction) -> Option<PolicyId> {
+    fn chain(&mut self, pod: &LocalPod, direction: Direction) -> Option<PolicyId> {
         let snapshot = self.snapshot;
-        let isolates = |policy: &&Arc<Policy>| policy.applies_to(direction) && policy.selects(pod);
+        let isolates = |policy: &&Arc<Policy>| policy.applies_to(direction) && pod.is_selected_by(policy);
         let isolating: Vec<&Arc<Policy>> = snapshot.policies.values().filter(isolates).collect();
         if isolating.is_empty() {
             return None;
@@ -75,7 +87,7 @@ impl<'a> Planner<'a> {
         for policy in isolating {
             for (number, rule) in policy.rules(direction).into_iter().enumerate() {
                 let name = format!("{}/{} {} {number}", policy.namespace, policy.name, direction.as_str());
-                for allow in self.allows(policy, &name, rule, pod, direction) {
+                for allow in self.allows(policy, &name, rule, &pod.pod, direction) {
                     let rule = ChainRule { policy: name.clone(), allow };
                     if !rules.contains(&rule) {
                         rules.push(rule);
@@ -133,7 +145,8 @@ impl<'a> Planner<'a> {
     fn add_peers(&mut self, policy: &Policy, name: &str, rule: Rule<'_>) -> PolicyId {
         let id = PolicyId::of(name);
         if !self.rules.peers.contains_key(&id) {
-            let pods = self.matching(policy, rule).flat_map(|pod| pod.addresses.iter().copied()).collect();
+            let selected = self.peers.iter().filter(|pod| self.selects_peer(policy, rule, pod));
+            let pods = selected.flat_map(|pod| pod.addresses.iter().copied()).collect();
             let blocks: Vec<IpNet> =
                 rule.peers.iter().flat_map(block_of).flat_map(|range| range.cidrs()).collect();
             self.rules.peers.insert(id, Peers { pods, blocks });
@@ -151,28 +164,28 @@ impl<'a> Planner<'a> {
     ) -> PolicyId {
         let id = PolicyId::of(&format!("{name} {protocol:?} {port}"));
         if !self.rules.destinations.contains_key(&id) {
-            let of_pod = |pod: &Pod| -> Vec<(IpAddr, Transport, u16)> {
-                let numbers = numbers_of(pod, protocol, port);
-                let all = numbers.flat_map(|number| pod.addresses.iter().map(move |ip| (*ip, number)));
-                all.map(|(ip, number)| (ip, transport(protocol), number)).collect()
+            let blocks: Vec<AddressRange> = rule.peers.iter().flat_map(block_of).collect();
+            let is_in_block = |ip: &IpAddr| blocks.iter().any(|range| range.contains(*ip));
+            let of_pod = |pod: &&Pod| -> Vec<(IpAddr, Transport, u16)> {
+                let numbers: BTreeSet<u16> = numbers_of(pod, protocol, port).collect();
+                if numbers.is_empty() {
+                    return Vec::new();
+                }
+                let is_selected = rule.peers.is_empty() || self.selects_peer(policy, rule, pod);
+                let addresses = pod.addresses.iter().filter(|ip| is_selected || is_in_block(ip));
+                let each =
+                    |ip: &IpAddr| numbers.iter().map(|number| (*ip, transport(protocol), *number)).collect();
+                addresses.flat_map::<Vec<_>, _>(each).collect()
             };
-            let all = self.matching(policy, rule).flat_map(of_pod).collect();
+            let all = self.peers.iter().flat_map(of_pod).collect();
             self.rules.destinations.insert(id, all);
         }
         id
     }
 
-    /// The pods that a rule matches by selectors, or all if it has no peers. For a named port of an egress rule, pods in
-    /// an `ipBlock` count too.
-    fn matching<'s>(&'s self, policy: &'s Policy, rule: Rule<'s>) -> impl Iterator<Item = &'a Pod> + 's {
-        self.peers.iter().copied().filter(move |pod| {
-            rule.peers.is_empty()
-                || rule.peers.iter().any(|peer| {
-                    let blocks = block_of(peer);
-                    policy.peer_matches(peer, pod, &self.snapshot.namespaces)
-                        || pod.addresses.iter().any(|ip| blocks.iter().any(|range| range.contains(*ip)))
-                })
-        })
+    /// Whether a peer of a rule matches a pod by selectors.
+    fn selects_peer(&self, policy: &Policy, rule: Rule<'_>, pod: &Pod) -> bool {
+        rule.peers.iter().any(|peer| policy.peer_matches(peer, pod, &self.snapshot.namespaces))
     }
 }
 

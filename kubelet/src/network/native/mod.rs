@@ -44,7 +44,7 @@ use self::netlink::Netlink;
 use self::node_cidrs::NodeCidrs;
 pub use self::peer_routes::{PeerRoutes, SyncResult};
 use self::policy_gate::PolicyGate;
-pub use self::policy_gate::{Covered, PolicySandbox, SandboxId};
+pub use self::policy_gate::{Covered, PolicyFields, PolicySandbox, SandboxId};
 use self::readiness::AddressReadiness;
 pub use self::reconciler::{Cluster, Health, reconcile};
 use self::record::{HOSTS, RESOLV, Records};
@@ -387,14 +387,12 @@ impl Native {
     /// If the kernel rejects the change, or a host port is in use. The caller may retry later.
     pub async fn attach(self: &Arc<Self>, identity: &Identity, pid: u32) -> Result<(), Error> {
         let key = key(identity);
-        if self.state().not_up(&key).is_none() {
-            return Ok(());
-        }
+        let Some(serial) = self.state().serial_if_not_up(&key) else { return Ok(()) };
         let fail = |error: String| {
             let (pod, namespace, bridge) = (&identity.pod, &identity.namespace, &self.bridge.name);
             Error::Network(format!("cannot connect {namespace}/{pod} to the bridge {bridge}: {error}"))
         };
-        self.policy_gate.wait(&key).await.map_err(fail)?;
+        self.policy_gate.wait(&SandboxId::new(&key, serial)).await.map_err(fail)?;
         let result = self.change(move |native| native.create_veth(&key, pid)).await;
         result.map_err(|error| fail(error.to_string()))
     }

@@ -9,9 +9,11 @@ use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::policy_gate::PolicyFields;
 use super::state::Key;
 use crate::observed::PodUid;
 use crate::runtime::spec::HostPort;
@@ -31,6 +33,9 @@ pub(super) struct Record {
     /// The pod as `namespace/name`; empty in records of earlier versions.
     #[serde(default)]
     pod: String,
+    /// The fields of the pod on which NetworkPolicies depend. `None` before the first rules for the pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_fields: Option<Arc<PolicyFields>>,
     /// The addresses, the primary one first.
     pub addresses: Vec<IpAddr>,
     pub ports: Vec<HostPort>,
@@ -39,7 +44,7 @@ pub(super) struct Record {
 impl Record {
     /// Creates the record of a sandbox. `pod` is `namespace/name`.
     pub fn new(key: &Key, pod: String, addresses: Vec<IpAddr>, ports: Vec<HostPort>) -> Self {
-        Self { uid: key.uid.to_string(), attempt: key.attempt, pod, addresses, ports }
+        Self { uid: key.uid.to_string(), attempt: key.attempt, pod, policy_fields: None, addresses, ports }
     }
 
     /// The pod as `namespace/name`, or its UID if the name is not known.
@@ -106,6 +111,12 @@ impl Records {
             // Containers of any user may read the files.
             fs::set_permissions(path.join(file), fs::Permissions::from_mode(0o644))?;
         }
+        self.replace(key, record)
+    }
+
+    /// Replaces the record of a sandbox that has its files already.
+    pub fn replace(&self, key: &Key, record: &Record) -> io::Result<()> {
+        let path = self.path(key);
         let mut file = tempfile::NamedTempFile::new_in(&path)?;
         file.write_all(&serde_json::to_vec(record)?)?;
         file.persist(path.join(RECORD))?;
@@ -128,8 +139,9 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::fs;
+    use std::sync::Arc;
 
-    use super::{HOSTS, Key, RESOLV, Record, Records, is_any};
+    use super::{HOSTS, Key, PolicyFields, RESOLV, Record, Records, is_any};
     use crate::observed::PodUid;
     use crate::runtime::spec::HostPort;
 
@@ -159,6 +171,20 @@ mod tests {
         assert_eq!(fs::read_to_string(path.join(HOSTS)).unwrap(), "hosts");
         assert_eq!(fs::read_to_string(path.join(RESOLV)).unwrap(), "resolv");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn policy_fields_survive_a_restart() {
+        let directory = tempfile::tempdir().unwrap();
+        let key = Key { uid: PodUid::new("a"), attempt: 0 };
+        let (records, _) = Records::open(directory.path()).unwrap();
+        let mut record = Record::new(&key, "shop/web".to_owned(), Vec::new(), Vec::new());
+        records.write(&key, &record, "hosts", "resolv").unwrap();
+        let labels = [("app".to_owned(), "web".to_owned())].into();
+        let fields = PolicyFields { namespace: "shop".to_owned(), labels, ..PolicyFields::default() };
+        record.policy_fields = Some(Arc::new(fields));
+        records.replace(&key, &record).unwrap();
+        assert_eq!(Records::open(directory.path()).unwrap().1, [(key, record)]);
     }
 
     #[test]

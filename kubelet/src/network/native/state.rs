@@ -2,9 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use super::policy_gate::PolicyFields;
 use super::record::Record;
 use super::{NetworkState, ipam};
 use crate::observed::PodUid;
@@ -153,6 +155,21 @@ impl State {
         Some((key.clone(), self.entries.get(key)?.serial))
     }
 
+    /// The serial number of a reservation whose veth is not up yet.
+    pub fn serial_if_not_up(&self, key: &Key) -> Option<u64> {
+        let entry = self.entries.get(key).filter(|entry| !entry.is_up && !entry.is_releasing)?;
+        Some(entry.serial)
+    }
+
+    /// Records the fields of a pod on which NetworkPolicies depend, and returns the changed record. `None` if the
+    /// reservation has ended.
+    pub fn set_policy_fields(&mut self, key: &Key, serial: u64, fields: Arc<PolicyFields>) -> Option<Record> {
+        let is_same = |entry: &&mut Entry| entry.serial == serial && !entry.is_releasing;
+        let entry = self.entries.get_mut(key).filter(is_same)?;
+        entry.record.policy_fields = Some(fields);
+        Some(entry.record.clone())
+    }
+
     /// The record of a sandbox whose veth is not up yet.
     pub fn not_up(&self, key: &Key) -> Option<Record> {
         self.entries
@@ -175,9 +192,9 @@ impl State {
         attached.map(|(key, entry)| (key, &entry.record, entry.process))
     }
 
-    /// All sandboxes with addresses.
-    pub fn all(&self) -> impl Iterator<Item = (&Key, &Record)> {
-        self.entries.iter().map(|(key, entry)| (key, &entry.record))
+    /// All sandboxes with addresses, with the serial number of their reservation.
+    pub fn all(&self) -> impl Iterator<Item = (&Key, &Record, u64)> {
+        self.entries.iter().map(|(key, entry)| (key, &entry.record, entry.serial))
     }
 
     /// All sandboxes whose creation has finished.

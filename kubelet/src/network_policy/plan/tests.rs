@@ -31,7 +31,7 @@ fn pod(namespace: &str, name: &str, address: &str, web: u16) -> Pod {
 
 fn local(pod: Pod) -> LocalPod {
     let mac = [2, 0, 0, 0, 0, 1];
-    LocalPod { port: format!("cor-{}", pod.name), mac, pod: Arc::new(pod) }
+    LocalPod { has_known_labels: true, port: format!("cor-{}", pod.name), mac, pod: Arc::new(pod) }
 }
 
 /// A cluster with the namespaces `shop` and `ops`, two remote pods, and these specifications of policies in `shop`.
@@ -219,4 +219,47 @@ fn peers_of_this_node_come_from_the_kubelet() {
     snapshot.peers.insert(("shop".to_owned(), "gone".to_owned()), Arc::new(stale));
     let rules = plan(&snapshot, NODE, &[local(pod("shop", "a", "10.0.1.2", 80))]);
     assert_eq!(peers(&rules, ingress(&rules, "a")), [ip("10.0.1.2"), ip("10.0.2.2")].into());
+}
+
+/// A snapshot whose pod `shop/far` also has the address `fd00::2`.
+fn dual_stack(specs: &[Value]) -> PolicySnapshot {
+    let mut snapshot = snapshot(specs);
+    let far = snapshot.peers.get_mut(&("shop".to_owned(), "far".to_owned())).unwrap();
+    Arc::make_mut(far).pod.addresses.push(ip("fd00::2"));
+    snapshot
+}
+
+#[test]
+fn a_block_of_one_family_admits_no_address_of_the_other_family() {
+    let block = json!([{"ipBlock": {"cidr": "10.0.0.0/8"}}]);
+    let pods = [local(pod("shop", "a", "10.0.1.2", 80))];
+    let ingress_only = json!({"podSelector": {}, "ingress": [{"from": block}]});
+    let rules = plan(&dual_stack(&[ingress_only]), NODE, &pods);
+    assert!(peers(&rules, ingress(&rules, "a")).is_empty(), "the block itself covers the addresses");
+    let to_port = json!({"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"to": block, "ports": [{"port": "web"}]}]});
+    let rules = plan(&dual_stack(&[to_port]), NODE, &pods);
+    let Allow::Destinations(id) = egress(&rules, "a").rules[0].allow else { panic!() };
+    assert!(rules.destinations[&id].contains(&(ip("10.0.2.2"), Transport::Tcp, 8080)));
+    assert!(rules.destinations[&id].iter().all(|(ip, ..)| ip.is_ipv4()), "{:?}", rules.destinations[&id]);
+}
+
+#[test]
+fn a_selector_admits_all_addresses_of_a_pod() {
+    let from = json!([{"podSelector": {"matchLabels": {"app": "far"}}}]);
+    let snapshot = dual_stack(&[json!({"podSelector": {}, "ingress": [{"from": from}]})]);
+    let rules = plan(&snapshot, NODE, &[local(pod("shop", "a", "10.0.1.2", 80))]);
+    assert_eq!(peers(&rules, ingress(&rules, "a")), [ip("10.0.2.2"), ip("fd00::2")].into());
+}
+
+#[test]
+fn all_policies_of_its_namespace_select_a_pod_with_unknown_labels() {
+    let select = |app: &str| json!({"podSelector": {"matchLabels": {"app": app}}});
+    let is_isolated = |namespace: &str, has_known_labels| {
+        let pod = LocalPod { has_known_labels, ..local(pod(namespace, "x", "10.0.1.2", 80)) };
+        !plan(&snapshot(&[select("other")]), NODE, &[pod]).pods.is_empty()
+    };
+    assert!(is_isolated("shop", false), "its labels may match");
+    assert!(!is_isolated("ops", false), "the policy is of another namespace");
+    assert!(is_isolated("", false), "its namespace may be that of the policy");
+    assert!(!is_isolated("shop", true));
 }
