@@ -144,7 +144,7 @@ pub fn start(
         services::start(&settings.root_dir, &apis, services, reporter, tasks);
     }
     if let Some(policies) = settings.policies {
-        policies::start(&settings.root_dir, &apis, policies, reporter, tasks);
+        policies::start(&settings.node, &settings.root_dir, &apis, policies, reporter, tasks);
     }
     let (node, visibility_reporter) = (settings.node.clone(), reporter());
     let list_all_retry = LIST_ALL_RETRY;

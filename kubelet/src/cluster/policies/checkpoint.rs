@@ -10,6 +10,7 @@ use api::network_policy::{NamespaceLabels, Policy};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use super::list_guard::ListGuards;
 use super::snapshot::{ObjectName, PeerPod, PolicySnapshot};
 use crate::cluster::{directory, members_file};
 use crate::disk;
@@ -26,6 +27,7 @@ struct Content {
     policies: Vec<Arc<Policy>>,
     namespaces: Arc<NamespaceLabels>,
     peers: Vec<Arc<PeerPod>>,
+    guards: ListGuards,
 }
 
 /// The file `policies.json`.
@@ -93,6 +95,7 @@ fn load(path: &Path) -> io::Result<Option<PolicySnapshot>> {
         policies: policies.collect(),
         namespaces: content.namespaces,
         peers: peers.collect(),
+        guards: content.guards,
     }))
 }
 
@@ -101,6 +104,7 @@ fn save(path: &Path, snapshot: &PolicySnapshot) -> io::Result<()> {
         policies: snapshot.policies.values().cloned().collect(),
         namespaces: snapshot.namespaces.clone(),
         peers: snapshot.peers.values().cloned().collect(),
+        guards: snapshot.guards.clone(),
     };
     members_file::save(path, &serde_json::to_string(&content)?)
 }
@@ -114,7 +118,9 @@ mod tests {
 
     #[test]
     fn a_stored_snapshot_is_read_back_as_it_was() {
-        let snapshot = informer().snapshot();
+        let mut informer = informer();
+        informer.confirm("n");
+        let snapshot = informer.snapshot();
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cluster/policies.json");
         assert_eq!(load(&path).unwrap(), None, "there is no file yet");

@@ -6,6 +6,8 @@
 //! the last known policies.
 
 mod checkpoint;
+mod confirmation;
+mod list_guard;
 mod objects;
 mod snapshot;
 #[cfg(test)]
@@ -13,7 +15,8 @@ mod snapshot;
 mod tests;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use apiserver::tasks::Tasks;
@@ -28,6 +31,7 @@ use super::is_certificate_error;
 use super::reflector::reflect;
 use crate::identity::{Api, ApiError, EventReporter};
 
+pub use self::list_guard::ListGuards;
 pub use self::snapshot::{ObjectName, PeerPod, PolicySnapshot};
 
 /// Shortest time between two snapshots. Changes that arrive meanwhile are published together.
@@ -35,6 +39,13 @@ const MIN_PUBLISH_INTERVAL: Duration = Duration::from_millis(10);
 /// If the API server does not show a kind to this node, the kubelet lists it again after this time. An API server of
 /// this project shows pods to a node once it knows that the node has a pod with policies.
 const LIST_RETRY: Duration = Duration::from_secs(5);
+/// After so many denials in a row, the API server is not expected to show the kind soon.
+const MAX_FAST_RETRIES: u32 = 6;
+/// The delay of further lists. A new role may allow them by then.
+const SLOW_LIST_RETRY: Duration = Duration::from_secs(60);
+/// How long pods and namespaces are watched after the last policy that needs them. Pods of jobs come and go, and a new
+/// list of all pods costs the API server more than the watch.
+const PEERS_LINGER: Duration = Duration::from_secs(600);
 
 type Apis = watch::Receiver<Option<Arc<Api>>>;
 
@@ -62,21 +73,40 @@ pub struct Outputs {
 struct Shared {
     informer: Mutex<Informer>,
     changed: Notify,
+    /// The number of lists that were received.
+    lists: watch::Sender<u64>,
+    /// Whether the stored snapshot is restored, or there is none. A list before that could not be compared with it.
+    is_restored: watch::Sender<bool>,
 }
 
 impl Shared {
-    fn apply(&self, change: impl FnOnce(&mut Informer)) {
-        change(&mut self.informer.lock().unwrap_or_else(PoisonError::into_inner));
+    fn lock(&self) -> MutexGuard<'_, Informer> {
+        self.informer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn apply<T>(&self, change: impl FnOnce(&mut Informer) -> T) -> T {
+        let (result, received) = {
+            let mut informer = self.lock();
+            (change(&mut informer), informer.lists_received())
+        };
+        self.lists.send_if_modified(|known| std::mem::replace(known, received) != received);
         self.changed.notify_one();
+        result
     }
 
     fn snapshot(&self) -> PolicySnapshot {
-        self.informer.lock().unwrap_or_else(PoisonError::into_inner).snapshot()
+        self.lock().snapshot()
+    }
+
+    async fn restored(&self) {
+        // The sender lives as long as this value.
+        let _ = self.is_restored.subscribe().wait_for(|is_restored| *is_restored).await;
     }
 }
 
 /// Starts the informer. The sender first receives the snapshot that is stored on disk.
 pub fn start(
+    node: &str,
     root_dir: &Path,
     apis: &Apis,
     outputs: Outputs,
@@ -86,8 +116,11 @@ pub fn start(
     let Outputs { snapshots, demand } = outputs;
     let shared = Arc::new(Shared::default());
     tasks.spawn("policy publisher", publish(shared.clone(), PoliciesFile::under(root_dir), snapshots));
+    let confirming = confirmation::confirm(shared.clone(), apis.clone(), node.to_owned(), reporter());
+    tasks.spawn("policy server confirmation", confirming);
     let (known, apis_of, mut warn) = (shared.clone(), apis.clone(), Reports::new(reporter()));
     tasks.spawn("policy reflector", async move {
+        known.restored().await;
         let apply = |delta| known.apply(|informer| informer.apply_policies(delta));
         let forbid = || known.apply(Informer::forbid);
         follow(Kind::NETWORK_POLICY, apis_of, &mut warn, apply, forbid).await;
@@ -95,12 +128,14 @@ pub fn start(
     let (known, apis_of, warn, of_namespaces) =
         (shared.clone(), apis.clone(), Reports::new(reporter()), demand.clone());
     tasks.spawn("policy namespace reflector", async move {
+        known.restored().await;
         let apply = |delta| known.apply(|informer| informer.apply_namespaces(delta));
         let forget = || known.apply(Informer::forget_namespaces);
         follow_on_demand(Kind::NAMESPACE, apis_of, of_namespaces, warn, apply, forget).await;
     });
     let (apis_of, warn) = (apis.clone(), Reports::new(reporter()));
     tasks.spawn("policy pod reflector", async move {
+        shared.restored().await;
         let apply = |delta| shared.apply(|informer| informer.apply_pods(delta));
         let forget = || shared.apply(Informer::forget_pods);
         follow_on_demand(Kind::POD, apis_of, demand, warn, apply, forget).await;
@@ -113,6 +148,7 @@ async fn publish(shared: Arc<Shared>, file: PoliciesFile, sender: watch::Sender<
         shared.apply(|informer| informer.restore(&stored));
         sender.send_replace(Arc::new(stored));
     }
+    shared.is_restored.send_replace(true);
     let write = file.write(sender.subscribe());
     let publish = async {
         loop {
@@ -187,12 +223,30 @@ async fn follow_on_demand<T: DeserializeOwned + Versioned + Send + Sync>(
         if demand.wait_for(|demand| *demand == Demand::Peers).await.is_err() {
             return;
         }
-        let mut ended = demand.clone();
-        tokio::select! {
+        reports.denials = 0;
+        let has_ended = tokio::select! {
             () = follow(kind.clone(), apis.clone(), &mut reports, &mut apply, || {}) => return,
-            ended = ended.wait_for(|demand| *demand != Demand::Peers) => if ended.is_err() { return },
+            has_ended = unneeded(demand.clone()) => has_ended,
+        };
+        if !has_ended {
+            return;
         }
         forget();
+    }
+}
+
+/// Waits until peers have not been needed for [`PEERS_LINGER`]. Returns false if the kubelet stops.
+async fn unneeded(mut demand: watch::Receiver<Demand>) -> bool {
+    loop {
+        if demand.wait_for(|demand| *demand != Demand::Peers).await.is_err() {
+            return false;
+        }
+        let again = demand.wait_for(|demand| *demand == Demand::Peers);
+        match tokio::time::timeout(PEERS_LINGER, again).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) => return false,
+            Err(_) => return true,
+        }
     }
 }
 
@@ -207,12 +261,24 @@ async fn follow<T: DeserializeOwned + Versioned + Send + Sync>(
     let (name, scope) = (kind.qualified(), Scope::default());
     loop {
         let on_error = |error: &ApiError| reports.failed(&name, error);
-        let mut handle = |delta| apply(delta);
+        let is_listed = AtomicBool::new(false);
+        let mut handle = |delta| {
+            is_listed.store(true, Ordering::Relaxed);
+            apply(delta);
+        };
         let Some(error) = reflect(apis.clone(), kind.clone(), &scope, &mut handle, on_error).await else {
             return;
         };
+        if is_listed.load(Ordering::Relaxed) {
+            reports.denials = 0;
+        }
         forbid();
         reports.denied(&name, &error);
-        tokio::time::sleep(LIST_RETRY).await;
+        tokio::time::sleep(list_retry(reports.denials)).await;
     }
+}
+
+/// The delay after so many denials in a row.
+fn list_retry(denials: u32) -> Duration {
+    if denials <= MAX_FAST_RETRIES { LIST_RETRY } else { SLOW_LIST_RETRY }
 }

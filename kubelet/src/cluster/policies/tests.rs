@@ -3,8 +3,10 @@
 use client::Delta;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::snapshot::Informer;
+use super::{Demand, LIST_RETRY, MAX_FAST_RETRIES, PEERS_LINGER, SLOW_LIST_RETRY, list_retry, unneeded};
 
 fn object<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
@@ -69,6 +71,7 @@ fn a_stored_snapshot_counts_until_the_first_list() {
     informer.restore(&stored);
     assert_eq!(informer.snapshot(), stored);
     informer.apply_policies(Delta::Replaced(vec![object(policy("two"))], "2".to_owned()));
+    informer.confirm("n");
     let snapshot = informer.snapshot();
     assert_eq!(snapshot.policies.values().next().unwrap().name, "two");
     assert_eq!(snapshot.peers, stored.peers, "pods have not been listed yet");
@@ -77,4 +80,95 @@ fn a_stored_snapshot_counts_until_the_first_list() {
     informer.forget_pods();
     informer.forget_namespaces();
     assert!(informer.snapshot().peers.is_empty() && informer.snapshot().namespaces.is_empty());
+}
+
+/// A restarted informer whose stored snapshot has a confirmed policy, namespace and pod, of version 1.
+fn restarted() -> Informer {
+    let mut before = informer();
+    before.confirm("n");
+    let mut informer = Informer::default();
+    informer.restore(&before.snapshot());
+    informer
+}
+
+fn list_nothing(informer: &mut Informer, version: &str) {
+    informer.apply_policies(Delta::Replaced(Vec::new(), version.to_owned()));
+    informer.apply_namespaces(Delta::Replaced(Vec::new(), version.to_owned()));
+    informer.apply_pods(Delta::Replaced(Vec::new(), version.to_owned()));
+}
+
+fn counts(informer: &Informer) -> [usize; 3] {
+    let snapshot = informer.snapshot();
+    [snapshot.policies.len(), snapshot.namespaces.len(), snapshot.peers.len()]
+}
+
+#[test]
+fn a_list_removes_objects_only_after_its_server_is_confirmed() {
+    let mut informer = restarted();
+    list_nothing(&mut informer, "2");
+    assert!(informer.is_unconfirmed());
+    assert_eq!(counts(&informer), [1, 1, 1], "the server may have lost its data");
+    assert!(informer.confirm("n").is_empty() && !informer.is_unconfirmed());
+    assert_eq!(counts(&informer), [0, 0, 0]);
+}
+
+#[test]
+fn a_list_adds_objects_before_its_server_is_confirmed() {
+    let mut informer = restarted();
+    informer.apply_policies(Delta::Replaced(vec![object(policy("two"))], "2".to_owned()));
+    assert_eq!(informer.snapshot().policies.len(), 2);
+}
+
+#[test]
+fn policies_that_a_restored_or_replaced_server_lacks_stay_in_force() {
+    for (node_uid, version) in [("other", "2"), ("n", "0"), ("n", "1000000001")] {
+        let mut informer = restarted();
+        list_nothing(&mut informer, version);
+        let missing = informer.confirm(node_uid);
+        assert_eq!(missing, [("shop".to_owned(), "one".to_owned())].into(), "{node_uid} {version}");
+        assert_eq!(counts(&informer), [1, 1, 1]);
+        // Neither another list of the same server nor a restart ends them.
+        let stored = informer.snapshot();
+        informer = Informer::default();
+        informer.restore(&stored);
+        list_nothing(&mut informer, "1000000002");
+        assert!(informer.confirm(node_uid).is_empty(), "they are reported once");
+        assert_eq!(counts(&informer), [1, 1, 1]);
+        informer.apply_policies(Delta::Applied(object(policy("one"))));
+        informer.apply_policies(Delta::Deleted(object(policy("one"))));
+        assert_eq!(counts(&informer), [0, 1, 1], "a user ends a policy by creating and deleting it");
+    }
+}
+
+#[test]
+fn a_kept_peer_ends_when_another_pod_has_its_address() {
+    let mut informer = restarted();
+    list_nothing(&mut informer, "2");
+    let status = |ip: &str| json!({"phase": "Running", "podIP": ip});
+    informer.apply_pods(Delta::Applied(object(pod("new", json!({}), status("10.0.0.9")))));
+    assert_eq!(informer.snapshot().peers.len(), 2);
+    informer.apply_pods(Delta::Applied(object(pod("newer", json!({}), status("10.0.0.2")))));
+    let peers: Vec<String> = informer.snapshot().peers.into_keys().map(|(_, name)| name).collect();
+    assert_eq!(peers, ["new", "newer"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn peers_are_unneeded_some_time_after_the_demand_ends() {
+    let (sender, demand) = watch::channel(Demand::Peers);
+    let start = tokio::time::Instant::now();
+    let waiting = tokio::spawn(unneeded(demand));
+    for demand in [Demand::Policies, Demand::Peers, Demand::Policies] {
+        tokio::time::sleep(PEERS_LINGER / 2).await;
+        sender.send_replace(demand);
+    }
+    assert!(waiting.await.unwrap());
+    assert_eq!(start.elapsed(), PEERS_LINGER * 5 / 2);
+}
+
+#[test]
+fn a_denied_list_is_repeated_less_often_after_some_time() {
+    assert_eq!(
+        [1, MAX_FAST_RETRIES, MAX_FAST_RETRIES + 1].map(list_retry),
+        [LIST_RETRY, LIST_RETRY, SLOW_LIST_RETRY]
+    );
 }
