@@ -59,7 +59,8 @@ async fn address(cluster: &Cluster<2>, namespace: &str, name: &str) -> String {
     wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{name} is not Ready: {seen}"))
 }
 
-/// Waits until these clients reach the address, or do not.
+/// Waits until these clients reach the address, or do not. Then checks twice that all of them do at the same time, because a
+/// client may have had the expected result before the policy applied.
 async fn check(what: &str, at: &str, clients: &[(Client<'_>, bool)], machines: &[&Machine]) {
     for (number, (client, expected)) in clients.iter().enumerate() {
         let look = async || {
@@ -72,6 +73,16 @@ async fn check(what: &str, at: &str, clients: &[(Client<'_>, bool)], machines: &
             });
             let states: String = states.collect();
             panic!("{what}: client {number} to {at} should be {expected}: {seen}\n{states}");
+        }
+    }
+    for round in 0..2 {
+        for (number, (client, expected)) in clients.iter().enumerate() {
+            let answer = client.send_request(at).await;
+            assert_eq!(
+                answer.is_ok(),
+                *expected,
+                "{what}: round {round}, client {number} to {at}: {answer:?}"
+            );
         }
     }
 }
