@@ -38,7 +38,7 @@ impl LocalPods {
         self.known.retain(|uid, _| uids.contains(uid));
         for uid in uids {
             let Some(DesiredPod { pod, .. }) = find(desired, uid) else { continue };
-            if !self.known.get(uid).is_some_and(|(known, _)| Arc::ptr_eq(known, pod)) {
+            if self.known.get(uid).is_none_or(|(known, _)| !Arc::ptr_eq(known, pod)) {
                 self.known.insert(uid.clone(), (pod.clone(), Arc::new(fields_of(pod))));
             }
         }

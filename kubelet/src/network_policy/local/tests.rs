@@ -1,5 +1,6 @@
 //! Tests of the pods of this node after a restart of the kubelet.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -45,18 +46,18 @@ fn with(pod: Arc<DesiredPod>) -> Desired {
 fn stored_labels_count_until_the_pod_is_known() {
     let mut pods = LocalPods::default();
     let mut one = sandbox("shop/web");
-    assert!(!pods.knows_all(&[one.clone()], &unknown()));
+    assert!(!pods.knows_all(from_ref(&one), &unknown()));
     let desired = with(pod(SourceKind::Http, "first"));
-    assert!(pods.knows_all(&[one.clone()], &desired));
-    let before = pods.update(&[one.clone()], &desired);
+    assert!(pods.knows_all(from_ref(&one), &desired));
+    let before = pods.update(from_ref(&one), &desired);
     assert_eq!((before[0].has_known_labels, before[0].pod.ports.len()), (true, 1));
-    one.fields = Some(pods.unstored(&[one.clone()])[0].1.clone());
-    assert!(pods.unstored(&[one.clone()]).is_empty());
+    one.fields = Some(pods.unstored(from_ref(&one))[0].1.clone());
+    assert!(pods.unstored(from_ref(&one)).is_empty());
 
     let mut restarted = LocalPods::default();
-    assert!(restarted.knows_all(&[one.clone()], &unknown()), "no source has answered");
-    assert_eq!(restarted.update(&[one.clone()], &unknown()), before);
-    let changed = restarted.update(&[one.clone()], &with(pod(SourceKind::Http, "second")));
+    assert!(restarted.knows_all(from_ref(&one), &unknown()), "no source has answered");
+    assert_eq!(restarted.update(from_ref(&one), &unknown()), before);
+    let changed = restarted.update(from_ref(&one), &with(pod(SourceKind::Http, "second")));
     assert_eq!(changed[0].pod.labels["app"], "second");
     assert_eq!(restarted.unstored(&[one]).len(), 1, "changed labels are stored again");
 }
