@@ -3,15 +3,15 @@
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use kubelet::network::nft::Protocol;
 use kubelet::network::nft::policies::{
     Allow, Chain, ChainRule, Direction, IsolatedPod, Peers, PolicyId, PolicyNode, PolicyRules, PolicyTable,
     Ports,
 };
-use tests::{DEADLINE, wait_until};
+use kubelet::network::nft::{POD_PORT_PREFIX, Protocol};
+use tests::{DEADLINE, Host, wait_until};
 
 use crate::pod_network::rules::stage::{
-    At, BRIDGE, Stage, UNANSWERED_AFTER, WHO, bracketed, ensure, far_pod, gateway, node, run, set,
+    At, BRIDGE, Stage, UNANSWERED_AFTER, WHO, add, bracketed, ensure, far_pod, gateway, ip, node, run, set,
 };
 use crate::services::rules as services;
 
@@ -256,4 +256,63 @@ async fn changed_rules_are_restored_and_unchanged_ones_stay() {
     let applied = table.apply(&node, &more).unwrap();
     assert!(applied.is_changed && !applied.is_new, "a new peer changes elements only: {applied:?}");
     stage.assert_received(At::Outside, &to(At::PodB, 4), At::PodB, At::Outside.address(4));
+}
+
+#[tokio::test]
+async fn pods_of_another_kubelet_on_the_machine_reach_an_isolated_pod_if_its_rules_allow_it() {
+    let (stage, mut table) = stage(false).await;
+    let (other, bridge) = (Host::new().await, "coracle-ffffff");
+    let port = format!("{POD_PORT_PREFIX}other");
+    ip(&format!("link add {bridge} type bridge forward_delay 0"));
+    add("10.88.3.1", 24, bridge);
+    add("fd88:0:0:3::1", 64, bridge);
+    ip(&format!("link set {bridge} up"));
+    other.link(&port, "eth0");
+    ip(&format!("link set {port} master {bridge}"));
+    other.at(|| {
+        for (address, length, gateway) in
+            [("10.88.3.2", 24, "10.88.3.1"), ("fd88:0:0:3::2", 64, "fd88:0:0:3::1")]
+        {
+            add(address, length, "eth0");
+            ip(&format!("route add default via {gateway}"));
+        }
+    });
+    let connects = |version| {
+        let to: SocketAddr = to(At::PodB, version).parse().unwrap();
+        other.at(|| TcpStream::connect_timeout(&to, UNANSWERED_AFTER).is_ok())
+    };
+    for version in VERSIONS {
+        let look = async || if connects(version) { Ok(()) } else { Err("not connected".to_owned()) };
+        wait_until(DEADLINE, look).await.unwrap();
+    }
+    let allow = Rule { blocks: vec!["10.88.3.0/24", "fd88:0:0:3::/64"], ..Rule::default() };
+    for (rules_of_pod, expected) in [(vec![], false), (vec![allow], true)] {
+        table.apply(&policy_node(), &rules(&stage, At::PodB, Direction::Ingress, &rules_of_pod)).unwrap();
+        for version in VERSIONS {
+            assert_eq!(connects(version), expected, "IPv{version}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn frames_to_an_unknown_hardware_address_do_not_bypass_policies() {
+    let (stage, mut table) = stage(false).await;
+    let receives = || {
+        let receiver = stage.at(At::PodB, || UdpSocket::bind("0.0.0.0:5001").unwrap());
+        receiver.set_read_timeout(Some(UNANSWERED_AFTER)).unwrap();
+        let sender = stage.at(At::PodA, || UdpSocket::bind("0.0.0.0:0").unwrap());
+        sender.send_to(b"?", (At::PodB.address(4), 5001)).unwrap();
+        receiver.recv(&mut [0; 10]).is_ok()
+    };
+    // The pod receives frames to another hardware address than its own, which a pod may arrange with its client.
+    stage.at(At::PodA, || {
+        run(&format!("ip neigh replace {} lladdr 02:00:00:00:99:99 dev eth0", At::PodB.address(4)))
+    });
+    let mac = mac_of(&stage, At::PodB);
+    stage.at(At::PodB, || run("ip link set eth0 address 02:00:00:00:99:99"));
+    assert!(receives(), "the bridge floods the frame");
+    let mut wanted = rules(&stage, At::PodB, Direction::Ingress, &[]);
+    wanted.pods[0].mac = mac;
+    table.apply(&policy_node(), &wanted).unwrap();
+    assert!(!receives());
 }
