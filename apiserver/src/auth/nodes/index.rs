@@ -183,8 +183,8 @@ impl Index {
         self.lookup(node, object).found
     }
 
-    /// Whether a NetworkPolicy exists in a namespace in which the node has a pod that is no mirror pod. The cost is one lookup per pod of the
-    /// node.
+    /// Whether a NetworkPolicy exists in a namespace in which the node has a pod that is no mirror pod. The cost is one
+    /// lookup per pod of the node.
     pub fn has_policies(&self, node: &str) -> bool {
         let held = self.nodes.get(node).filter(|_| !self.policies.is_empty());
         let mut objects = held.into_iter().flat_map(|held| held.others.keys());

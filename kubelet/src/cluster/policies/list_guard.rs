@@ -1,9 +1,9 @@
 //! Decides which known objects a list of the API server may remove. Pure.
 //!
 //! An API server that lost its data has an empty list, which must not end the policies of running pods. A list adds
-//! objects at once. It removes those that it lacks only after its server has shown that it knows this node. If that server
-//! was restored or replaced, the objects stay as *unclaimed* until the server reports objects of the same name. The same
-//! rule applies to the pods of this node (`cluster::pods`).
+//! objects at once. It removes those that it lacks only after its server has shown that it knows this node. If that
+//! server was restored or replaced, the objects stay as *unclaimed* until the server reports objects of the same name.
+//! The same rule applies to the pods of this node (`cluster::pods`).
 
 use std::collections::BTreeSet;
 
