@@ -128,11 +128,17 @@ pub fn leaves_by(set: &str) -> Vec<Expression> {
     vec![meta(META_OIFNAME, FIRST), lookup(set, None, false)]
 }
 
+const META_PACKET_TYPE: u32 = 19;
+/// The packet type `PACKET_HOST` (linux/if_packet.h).
+const HOST: u8 = 0;
+
+/// Matches frames that were sent to the hardware address of the bridge, or handed over by [`hand_to_host`].
+pub fn is_for_host() -> Vec<Expression> {
+    vec![meta(META_PACKET_TYPE, FIRST), compare(true, &[HOST])]
+}
+
 /// Hands a frame to the IP layer of this host, as if it was sent to the hardware address of the bridge.
 pub fn hand_to_host(bridge: [u8; 6]) -> Vec<Expression> {
-    const META_PACKET_TYPE: u32 = 19;
-    /// The packet type `PACKET_HOST` (linux/if_packet.h).
-    const HOST: u8 = 0;
     let (header, offset, length) = Field::EthernetDestination.place();
     let write = Attributes::new().number(2, header).number(3, offset).number(4, length).number(5, FIRST);
     let set_type = Attributes::new().number(2, META_PACKET_TYPE).number(3, FIRST);

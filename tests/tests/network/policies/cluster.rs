@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tests::{DEADLINE, IMAGE, Machine, wait_until};
 
@@ -62,29 +63,39 @@ async fn address(cluster: &Cluster<2>, namespace: &str, name: &str) -> String {
 /// Waits until these clients reach the address, or do not. Then checks twice that all of them do at the same time, because a
 /// client may have had the expected result before the policy applied.
 async fn check(what: &str, at: &str, clients: &[(Client<'_>, bool)], machines: &[&Machine]) {
-    for (number, (client, expected)) in clients.iter().enumerate() {
-        let look = async || {
-            let answer = client.send_request(at).await;
-            if answer.is_ok() == *expected { Ok(()) } else { Err(format!("{answer:?}")) }
-        };
-        if let Err(seen) = wait_until(DEADLINE, look).await {
-            let states = machines.iter().map(|machine| {
-                format!("{}\n{}", machine.run("nft list ruleset | grep -A60 policy"), machine.node.log_tail())
-            });
-            let states: String = states.collect();
-            panic!("{what}: client {number} to {at} should be {expected}: {seen}\n{states}");
-        }
+    let look = async || unexpected(at, clients).await;
+    if let Err(seen) = wait_until(DEADLINE, look).await {
+        let states = machines.iter().map(|machine| {
+            format!("{}\n{}", machine.run("nft list ruleset | grep -A60 policy"), machine.node.log_tail())
+        });
+        let states: String = states.collect();
+        panic!("{what}: {seen}\n{states}");
     }
     for round in 0..2 {
-        for (number, (client, expected)) in clients.iter().enumerate() {
-            let answer = client.send_request(at).await;
-            assert_eq!(
-                answer.is_ok(),
-                *expected,
-                "{what}: round {round}, client {number} to {at}: {answer:?}"
-            );
+        if let Err(seen) = unexpected(at, clients).await {
+            panic!("{what}, round {round}: {seen}");
         }
     }
+}
+
+/// Sends the requests of all clients at the same time.
+///
+/// # Errors
+/// The clients with an unexpected result.
+async fn unexpected(at: &str, clients: &[(Client<'_>, bool)]) -> Result<(), String> {
+    let requests = clients.iter().map(|(client, _)| client.send_request(at));
+    let answers = join_all(requests).await;
+    let wrong = answers
+        .iter()
+        .zip(clients)
+        .enumerate()
+        .filter(|(_, (answer, (_, expected)))| answer.is_ok() != *expected);
+    let wrong: Vec<String> = wrong
+        .map(|(number, (answer, (_, expected)))| {
+            format!("client {number} to {at} should be {expected}: {answer:?}")
+        })
+        .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
 #[tokio::test]

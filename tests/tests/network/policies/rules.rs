@@ -80,10 +80,15 @@ fn policy_node() -> PolicyNode {
 async fn stage(filters_bridged: bool) -> (Stage, PolicyTable) {
     let stage = Stage::new().await;
     ensure(&node(), &[]);
-    let value = if filters_bridged { "1" } else { "0" };
+    set_bridge_filter(filters_bridged);
+    (stage, PolicyTable::open().unwrap())
+}
+
+/// Sets whether frames in a bridge pass the rules for IP.
+fn set_bridge_filter(is_on: bool) {
+    let value = if is_on { "1" } else { "0" };
     set("bridge/bridge-nf-call-iptables", value);
     set("bridge/bridge-nf-call-ip6tables", value);
-    (stage, PolicyTable::open().unwrap())
 }
 
 fn to(who: At, version: u8) -> String {
@@ -161,30 +166,52 @@ async fn blocks_and_ports_restrict_connections() {
 
 #[tokio::test]
 async fn egress_rules_see_the_endpoint_of_a_service() {
-    let (stage, mut services) = services::stage().await;
-    let mut table = PolicyTable::open().unwrap();
-    services::Rules::cluster(&[At::PodB], None).apply(&mut services);
-    let node = policy_node();
-    for (rule, expected) in [(from(&[At::PodB]), true), (from(&[At::Outside]), false)] {
-        table.apply(&node, &rules(&stage, At::PodA, Direction::Egress, &[rule])).unwrap();
-        for version in VERSIONS {
-            for at in [services::cluster_ip(version), to(At::PodB, version)] {
+    for filters_bridged in [true, false] {
+        let (stage, mut services) = services::stage().await;
+        let mut table = PolicyTable::open().unwrap();
+        set_bridge_filter(filters_bridged);
+        services::Rules::cluster(&[At::PodB], None).apply_with(&mut services, filters_bridged);
+        let node = policy_node();
+        for (rule, expected) in [(from(&[At::PodB]), true), (from(&[At::Outside]), false)] {
+            table.apply(&node, &rules(&stage, At::PodA, Direction::Egress, &[rule])).unwrap();
+            for version in VERSIONS {
+                for at in [services::cluster_ip(version), to(At::PodB, version)] {
+                    let answer = stage.send_request(At::PodA, &at, UNANSWERED_AFTER);
+                    assert_eq!(answer.is_ok(), expected, "{at}: {answer:?}");
+                }
+                let far = format!("{}:{WHO}", bracketed(far_pod(version)));
+                stage.assert_not_received(At::PodA, &far);
+                let own_node = SocketAddr::new(gateway(version).parse().unwrap(), 0);
+                let server = TcpListener::bind(own_node).unwrap();
+                let own_node = server.local_addr().unwrap();
+                let connected = stage.at(At::PodA, || TcpStream::connect_timeout(&own_node, DEADLINE));
+                assert!(connected.is_ok(), "the own node stays reachable: {connected:?}");
+            }
+        }
+        // A pod reaches itself through a Service, whatever the policies are.
+        services::Rules::cluster(&[At::PodA], None).apply_with(&mut services, filters_bridged);
+        table.apply(&node, &rules(&stage, At::PodA, Direction::Egress, &[])).unwrap();
+        assert!(stage.send_request(At::PodA, &services::cluster_ip(4), UNANSWERED_AFTER).is_ok());
+    }
+}
+
+#[tokio::test]
+async fn ingress_rules_apply_to_connections_through_a_service() {
+    for filters_bridged in [true, false] {
+        let (stage, mut services) = services::stage().await;
+        let mut table = PolicyTable::open().unwrap();
+        set_bridge_filter(filters_bridged);
+        services::Rules::cluster(&[At::PodB], None).apply_with(&mut services, filters_bridged);
+        for (rule, expected) in [(from(&[At::PodA]), true), (from(&[At::Outside]), false)] {
+            let rules = rules(&stage, At::PodB, Direction::Ingress, &[rule]);
+            table.apply(&policy_node(), &rules).unwrap();
+            for version in VERSIONS {
+                let at = services::cluster_ip(version);
                 let answer = stage.send_request(At::PodA, &at, UNANSWERED_AFTER);
                 assert_eq!(answer.is_ok(), expected, "{at}: {answer:?}");
             }
-            let far = format!("{}:{WHO}", bracketed(far_pod(version)));
-            stage.assert_not_received(At::PodA, &far);
-            let own_node = SocketAddr::new(gateway(version).parse().unwrap(), 0);
-            let server = TcpListener::bind(own_node).unwrap();
-            let own_node = server.local_addr().unwrap();
-            let connected = stage.at(At::PodA, || TcpStream::connect_timeout(&own_node, DEADLINE));
-            assert!(connected.is_ok(), "the own node stays reachable: {connected:?}");
         }
     }
-    // A pod reaches itself through a Service, whatever the policies are.
-    services::Rules::cluster(&[At::PodA], None).apply(&mut services);
-    table.apply(&node, &rules(&stage, At::PodA, Direction::Egress, &[])).unwrap();
-    assert!(stage.send_request(At::PodA, &services::cluster_ip(4), UNANSWERED_AFTER).is_ok());
 }
 
 #[tokio::test]

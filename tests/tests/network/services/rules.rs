@@ -84,7 +84,11 @@ impl Rules {
     }
 
     pub fn apply(&self, table: &mut ServiceTable) -> Applied {
-        table.apply(&service_node(true), &Arc::new(self.0.clone())).unwrap()
+        self.apply_with(table, true)
+    }
+
+    pub fn apply_with(&self, table: &mut ServiceTable, filters_bridged: bool) -> Applied {
+        table.apply(&service_node(filters_bridged), &Arc::new(self.0.clone())).unwrap()
     }
 }
 
@@ -145,8 +149,7 @@ async fn pods_of_one_bridge_reach_each_other_if_bridged_frames_pass_no_rules() {
     let (stage, mut table) = stage().await;
     set("bridge/bridge-nf-call-iptables", "0");
     set("bridge/bridge-nf-call-ip6tables", "0");
-    let rules = Arc::new(Rules::cluster(&[At::PodA, At::PodB], None).0);
-    table.apply(&service_node(false), &rules).unwrap();
+    Rules::cluster(&[At::PodA, At::PodB], None).apply_with(&mut table, false);
     for version in [4, 6] {
         let counts = count(&stage, At::PodA, &cluster_ip(version), 40);
         assert_eq!(counts.len(), 2, "{counts:?}");

@@ -10,7 +10,7 @@ use super::super::antispoof::POD_PORT_PREFIX;
 use super::super::expression::{accept, drop};
 use super::super::frames::{
     EtherType, Field, INTERFACE_NAME_BYTES, carries, comes_in_by_no, hand_to_host, has, has_between, has_in,
-    has_masked, is_icmpv6, leaves_by, port_with,
+    has_masked, is_for_host, is_icmpv6, leaves_by, port_with,
 };
 use super::super::table::{Hook, SetSpec};
 use super::content::{Content, Set, plain};
@@ -98,6 +98,9 @@ fn add_rules(content: &mut Content, node: &PolicyNode) {
     }
     let group = || has_masked(EthernetDestination, &GROUP, &GROUP);
     content.rule(FRAMES, "copies for many are decided later", &[group(), vec![accept()]]);
+    // With `bridge-nf-call-iptables`, the kernel forwards a frame to the bridge in the bridge if DNAT gave it a destination
+    // behind this bridge. Such a frame passes the rules for IP.
+    content.rule(COPIES, "to an endpoint of a Service", &[is_for_host(), vec![accept()]]);
     for protocol in [Ipv4, Ipv6] {
         let hand_over = hand_to_host(node.bridge_mac);
         let from = [carries(protocol), port_with(&[], PORTS), hand_over.clone()];
