@@ -1,6 +1,6 @@
 //! Enforces NetworkPolicies on the pods of this node, by packet rules.
 //!
-//! [`plan`] computes the rules from the policies of the cluster and the pods. The loop here applies them after each
+//! [`plan()`] computes the rules from the policies of the cluster and the pods. The loop here applies them after each
 //! change, and again when another program has changed packet rules. A new pod is connected to the bridge only after
 //! the rules cover it.
 

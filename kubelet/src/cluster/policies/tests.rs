@@ -158,7 +158,9 @@ async fn peers_are_unneeded_some_time_after_the_demand_ends() {
     let start = tokio::time::Instant::now();
     let waiting = tokio::spawn(unneeded(demand));
     for demand in [Demand::Policies, Demand::Peers, Demand::Policies] {
-        tokio::time::sleep(PEERS_LINGER / 2).await;
+        // The task starts its timer before the clock advances.
+        tokio::task::yield_now().await;
+        tokio::time::advance(PEERS_LINGER / 2).await;
         sender.send_replace(demand);
     }
     assert!(waiting.await.unwrap());
