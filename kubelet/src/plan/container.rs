@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Probe};
 
+use super::history::FAILURE_SHOWN;
 use super::restart::should_restart;
 use super::view::Run;
 use super::{Action, Input, Plan, StopReason, View, Waiting, after, inits, spec, terminate};
@@ -70,9 +71,15 @@ pub(super) fn sync(
             if let Some(due) = ended.at.and_then(|at| after(at, delay))
                 && due > input.now
             {
-                plan.wake(due);
-                let attempt = run.next_attempt() - 1;
-                plan.waiting_on.push(Waiting::BackOff { container: name.clone(), attempt, delay });
+                let shown_at = ended.at.and_then(|at| after(at, FAILURE_SHOWN));
+                let shown_at = shown_at.filter(|at| *at > input.now);
+                plan.wake(shown_at.map_or(due, |at| at.min(due)));
+                plan.waiting_on.push(Waiting::BackOff {
+                    container: name.clone(),
+                    attempt: run.next_attempt() - 1,
+                    delay,
+                    is_shown: shown_at.is_none(),
+                });
                 return;
             }
             input.back_off.next(delay)

@@ -126,14 +126,15 @@ impl Terminal {
 /// Reason of a failed image pull.
 pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
 
-/// How long a failed pull is shown as `ErrImagePull` before it is shown as `ImagePullBackOff`.
-const SHOWN: Duration = Duration::from_secs(2);
+/// How long the status shows a failed pull or the end of a container before it shows the back-off. The stock kubelet
+/// shows it until the next sync of the pod, after ten seconds or more. Clients poll every two seconds.
+pub(super) const FAILURE_SHOWN: Duration = Duration::from_secs(3);
 
 impl Failure {
     /// When a failed pull is first shown as `ImagePullBackOff`, or `None` for other failures.
     pub fn backs_off_at(&self) -> Option<Timestamp> {
         let failed_at = self.retry_at.checked_sub(self.delay).ok()?;
-        (self.reason == ERR_IMAGE_PULL).then(|| failed_at.checked_add(SHOWN).ok()).flatten()
+        (self.reason == ERR_IMAGE_PULL).then(|| failed_at.checked_add(FAILURE_SHOWN).ok()).flatten()
     }
 
     /// Whether the failure is shown as `ImagePullBackOff`.

@@ -271,6 +271,8 @@ pub enum Waiting {
         attempt: u32,
         /// The back-off delay.
         delay: Duration,
+        /// Whether the status shows the back-off yet, rather than how the container ended.
+        is_shown: bool,
     },
     /// An action failed and waits for its retry.
     Retry(Key),

@@ -164,12 +164,13 @@ fn states(
     }
     let ended = here.filter(|c| matches!(c.state, State::Exited(_)));
     let finished = plan.terminal.is_some() || input.ending.is_some();
+    let terminated_and_earlier = |ended| {
+        let mut earlier = input.observed.attempts(name).skip(1);
+        (terminated(ended), earlier.find(|c| matches!(c.state, State::Exited(_))).map(terminated))
+    };
     if rests || finished {
         return match ended {
-            Some(ended) => {
-                let mut earlier = input.observed.attempts(name).skip(1);
-                (terminated(ended), earlier.find(|c| matches!(c.state, State::Exited(_))).map(terminated))
-            }
+            Some(ended) => terminated_and_earlier(ended),
             None => (unknown_end(input.pod, run, name), None),
         };
     }
@@ -181,7 +182,7 @@ fn states(
         return (waiting(&failure.reason, &failure.message), before());
     }
     let back_off = plan.waiting_on.iter().find_map(|waiting| match waiting {
-        Waiting::BackOff { container, delay, .. } if container == name => Some(*delay),
+        Waiting::BackOff { container, delay, is_shown: true, .. } if container == name => Some(*delay),
         Waiting::BackOff { .. } | Waiting::Retry(_) | Waiting::Init { .. } => None,
     });
     if let Some(delay) = back_off {
@@ -195,9 +196,9 @@ fn states(
         );
         return (waiting("CrashLoopBackOff", &message), before());
     }
-    if let (Some(ended), true) = (ended, !view.is_current(name, run) || !view.initialized()) {
-        // It is about to restart because of an edit or a new sandbox.
-        return (terminated(ended), None);
+    if let Some(ended) = ended {
+        // It restarts soon.
+        return terminated_and_earlier(ended);
     }
     let pod_failure =
         input.history.failures.get(&Key::Sandbox).or_else(|| input.history.failures.get(&Key::Volumes));

@@ -52,7 +52,7 @@ impl PodWorker {
             if let Waiting::Retry(key) = waiting {
                 self.report_pull_back_off(key, now);
             }
-            let Waiting::BackOff { container, attempt, delay } = waiting else { continue };
+            let Waiting::BackOff { container, attempt, delay, .. } = waiting else { continue };
             if self.published.back_offs.insert(container.clone(), *attempt) != Some(*attempt) {
                 let message = format!(
                     "Back-off restarting failed container {container} in pod {}: next start in {} s",

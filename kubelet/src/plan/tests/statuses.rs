@@ -50,11 +50,23 @@ fn pod_status_follows_a_normal_lifecycle() {
         Moment::of(WEB).up().with("web", 0, running(2)),
         "Running; web=Readyx0; PodReadyToStartContainers Initialized Ready ContainersReady PodScheduled",
     );
+}
+
+#[test]
+fn the_end_of_a_container_is_shown_before_its_back_off() {
+    for (ended_at, expected) in
+        [(99, "Error(1)"), (98, "Error(1)"), (97, "CrashLoopBackOff"), (90, "CrashLoopBackOff")]
+    {
+        check(
+            Moment::of(WEB).up().with("web", 0, exited(1, ended_at)).tune(|m| {
+                m.observed.containers[0].back_off = Duration::from_secs(20);
+            }),
+            &format!("Running; web={expected}x0; PodReadyToStartContainers Initialized PodScheduled"),
+        );
+    }
     check(
-        Moment::of(WEB).up().with("web", 0, exited(1, 90)).tune(|m| {
-            m.observed.containers[0].back_off = Duration::from_secs(20);
-        }),
-        "Running; web=CrashLoopBackOffx0; PodReadyToStartContainers Initialized PodScheduled",
+        Moment::of(WEB).up().with("web", 0, exited(1, 90)),
+        "Running; web=Error(1)x0; PodReadyToStartContainers Initialized PodScheduled",
     );
 }
 
@@ -145,9 +157,9 @@ fn pod_is_pending_until_init_containers_complete() {
 fn status_contains_failure_reasons() {
     let failed = |retry_at| Moment::of(WEB).up().failed(Key::Container("web".to_owned()), retry_at);
     check(failed(109), "Pending; web=ErrImagePullx0; PodReadyToStartContainers Initialized PodScheduled");
-    assert_eq!(failed(109).plan().wake_at, Some(at(101)), "two seconds after it failed");
-    check(failed(108), "Pending; web=ImagePullBackOffx0; PodReadyToStartContainers Initialized PodScheduled");
-    assert_eq!(failed(108).plan().wake_at, Some(at(108)));
+    assert_eq!(failed(109).plan().wake_at, Some(at(102)), "three seconds after it failed");
+    check(failed(107), "Pending; web=ImagePullBackOffx0; PodReadyToStartContainers Initialized PodScheduled");
+    assert_eq!(failed(107).plan().wake_at, Some(at(107)));
 }
 
 /// A condition that is not simply True, as `type=status reason: message`.
