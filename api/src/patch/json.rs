@@ -1,7 +1,10 @@
-//! JSON patch (RFC 6902) with limits. As in the stock API server, a `test` for `null` succeeds for a missing value.
+//! JSON patch (RFC 6902) with limits. As in the stock API server, a `test` for `null` succeeds for a missing value,
+//! and an operation without `value` has the value `null`.
 
 #[cfg(test)]
 mod tests;
+
+use std::borrow::Cow;
 
 use json_patch::jsonptr::Pointer;
 use json_patch::{PatchErrorKind, PatchOperation};
@@ -33,7 +36,8 @@ pub fn apply(object: Value, patch: &Value) -> Result<Value, PatchError> {
             "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {operations}"
         )));
     }
-    let operations = Vec::<PatchOperation>::deserialize(patch)
+    let operations = with_values(patch);
+    let operations = Vec::<PatchOperation>::deserialize(&*operations)
         .map_err(|error| PatchError::Malformed(format!("error decoding patch: {error}")))?;
     let mut patched = object;
     let mut carried = CarriedBytes::default();
@@ -46,6 +50,22 @@ pub fn apply(object: Value, patch: &Value) -> Result<Value, PatchError> {
         ));
     }
     Ok(patched)
+}
+
+/// Adds the value `null` to operations that need a value and have none. Clients omit empty values.
+fn with_values(patch: &Value) -> Cow<'_, Value> {
+    let lacks_value = |operation: &Value| {
+        operation.get("value").is_none()
+            && operation["op"].as_str().is_some_and(|op| matches!(op, "add" | "replace" | "test"))
+    };
+    if !patch.as_array().is_some_and(|operations| operations.iter().any(lacks_value)) {
+        return Cow::Borrowed(patch);
+    }
+    let mut patch = patch.clone();
+    for operation in patch.as_array_mut().into_iter().flatten().filter(|operation| lacks_value(operation)) {
+        operation["value"] = Value::Null;
+    }
+    Cow::Owned(patch)
 }
 
 /// Numbers of bytes that the operations have copied and moved so far.
