@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod desired;
 pub mod disk;
 pub mod dns;
+pub mod eviction;
 pub mod file_watch;
 pub mod health;
 pub mod identity;

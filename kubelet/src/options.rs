@@ -1,11 +1,15 @@
 //! The settings of a kubelet, after flags and configuration file were read.
 
+mod eviction;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
+
+pub use eviction::{Eviction, EvictionTexts, Signal, Texts, Threshold, ThresholdValue};
 
 /// The file in `cert_dir` with the CA bundle of the cluster.
 pub const CLUSTER_AUTHORITIES: &str = "ca.crt";
@@ -138,6 +142,8 @@ pub struct Options {
     pub container_log_max_bytes: u64,
     /// Maximum number of log files per container.
     pub container_log_max_files: u32,
+    /// Thresholds and periods of the eviction manager.
+    pub eviction: Eviction,
 }
 
 impl Options {
@@ -176,6 +182,7 @@ impl Options {
             pod_pids_limit: None,
             container_log_max_bytes: 10 * 1024 * 1024,
             container_log_max_files: 5,
+            eviction: Eviction::default(),
         }
     }
 }
@@ -226,6 +233,12 @@ impl Options {
             "allowedUnsafeSysctls": self.allowed_unsafe_sysctls,
             "containerLogMaxSize": self.container_log_max_bytes.to_string(),
             "containerLogMaxFiles": self.container_log_max_files,
+            "evictionHard": self.eviction.to_map(|t| t.is_hard().then(|| t.value.to_text(t.signal))),
+            "evictionSoft": self.eviction.to_map(|t| (!t.is_hard()).then(|| t.value.to_text(t.signal))),
+            "evictionSoftGracePeriod": self.eviction.to_map(|t| (!t.is_hard()).then(|| seconds(t.grace))),
+            "evictionMinimumReclaim": self.eviction.to_map(|t| Some(t.minimum_reclaim?.to_text(t.signal))),
+            "evictionMaxPodGracePeriod": self.eviction.max_pod_grace.as_secs(),
+            "evictionPressureTransitionPeriod": seconds(self.eviction.transition_period),
         })
     }
 }

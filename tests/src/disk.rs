@@ -30,6 +30,14 @@ impl Disk {
         }
     }
 
+    /// Adds a file, so that this many megabytes of the file system are used.
+    pub fn fill_to(&self, megabytes: u64) {
+        let stat = rustix::fs::statvfs(&self.path).unwrap();
+        let used = (stat.f_blocks - stat.f_bfree) * stat.f_frsize;
+        let missing = (megabytes << 20).saturating_sub(used);
+        fs::write(self.ballast(), vec![0; usize::try_from(missing).unwrap()]).unwrap();
+    }
+
     pub fn is_full(&self) -> bool {
         self.ballast().exists()
     }

@@ -132,6 +132,25 @@ pub struct RunFlags {
     /// Sysctls that pods may set beyond the safe ones; a name, or a prefix followed by `*`
     #[arg(long, value_name = "NAME,...", help_heading = "Pods")]
     pub allowed_unsafe_sysctls: Vec<String>,
+    /// Thresholds below which pods are evicted at once [default: memory.available<100Mi,nodefs.available<10%,
+    /// nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%]
+    #[arg(long, value_name = "SIGNAL<VALUE,...", help_heading = "Eviction")]
+    pub eviction_hard: Option<String>,
+    /// Thresholds below which pods are evicted after a grace period
+    #[arg(long, value_name = "SIGNAL<VALUE,...", help_heading = "Eviction")]
+    pub eviction_soft: Option<String>,
+    /// Grace periods of the soft thresholds, such as memory.available=1m30s
+    #[arg(long, value_name = "SIGNAL=DURATION,...", help_heading = "Eviction")]
+    pub eviction_soft_grace_period: Option<String>,
+    /// How much more than a threshold must be available before the shortage is over, such as nodefs.available=2Gi
+    #[arg(long, value_name = "SIGNAL=VALUE,...", help_heading = "Eviction")]
+    pub eviction_minimum_reclaim: Option<String>,
+    /// Longest grace period in seconds of pods that a soft threshold evicts [default: 0]
+    #[arg(long, value_name = "SECONDS", help_heading = "Eviction")]
+    pub eviction_max_pod_grace_period: Option<String>,
+    /// How long a pressure condition of the node stays after the shortage [default: 5m]
+    #[arg(long, value_name = "DURATION", help_heading = "Eviction")]
+    pub eviction_pressure_transition_period: Option<String>,
     /// Log verbosity, 0 to 10 [default: 2]
     #[arg(short, long, value_name = "N", help_heading = "Log")]
     pub v: Option<String>,

@@ -1,5 +1,6 @@
 //! Wraps the container engine, so that sandboxes use the kubelet's pod network.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use super::native::NetworkState;
 use crate::observed::{self, Exit, PodUid, State};
 use crate::runtime::spec::Network;
 use crate::runtime::{
-    ContainerSpec, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession, Identity, Image,
-    Info, Inspected, Listed, LogOptions, PullStep, Runtime, SandboxSpec, Started, Stream,
+    ContainerSpec, ContainerStorage, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession,
+    Identity, Image, Info, Inspected, Listed, LogOptions, PullStep, Runtime, SandboxSpec, Started, Stream,
 };
 
 /// A container engine whose sandboxes get their network from the kubelet. A running sandbox without its veth is
@@ -195,6 +196,22 @@ impl Runtime for Networked {
         options: &LogOptions,
     ) -> Result<BoxStream<'static, Result<(Stream, Bytes), Error>>, Error> {
         self.engine.logs(id, options).await
+    }
+
+    async fn storage(&self, id: &str) -> Result<ContainerStorage, Error> {
+        self.engine.storage(id).await
+    }
+
+    async fn images(&self) -> Result<Vec<Image>, Error> {
+        self.engine.images().await
+    }
+
+    async fn images_in_use(&self) -> Result<BTreeSet<String>, Error> {
+        self.engine.images_in_use().await
+    }
+
+    async fn remove_image(&self, name: &str) -> Result<(), Error> {
+        self.engine.remove_image(name).await
     }
 
     async fn image(&self, name: &str) -> Result<Option<Image>, Error> {

@@ -19,11 +19,11 @@ use api::resources::ResourceList;
 pub use addresses::Addresses;
 pub use name::{keep_name, kept_name};
 pub use node_lock::{NodeLock, NodeNameInUse};
-pub use pressure::Pressure;
-pub use pressure_monitor::{PressureStates, pressures};
+pub use pressure::{Amount, Observations, Observed};
+pub use pressure_monitor::PressureMonitor;
 pub use report::{EngineState, Moment, labels, report};
 
-use crate::options::{Options, RESOLV_CONF};
+use crate::options::{Eviction, Options, RESOLV_CONF, Signal};
 use crate::runtime::Info;
 use crate::runtime::spec::Dns;
 use crate::spec::{CgroupDriver, Facts};
@@ -68,12 +68,19 @@ pub fn addresses(given: Option<IpAddr>) -> Vec<IpAddr> {
     given.map_or_else(machine::addresses, |ip| vec![ip])
 }
 
-/// The allocatable resources. They are the whole capacity, because nothing is reserved for the system.
-pub fn allocatable(facts: &Facts) -> ResourceList {
+/// The allocatable resources: the capacity without what hard eviction thresholds keep free. Nothing else is reserved
+/// for the system.
+pub fn allocatable(facts: &Facts, eviction: &Eviction) -> ResourceList {
+    let without = |capacity: i64, signal| {
+        let reserved = eviction.reserved(signal, u64::try_from(capacity).unwrap_or_default());
+        let left = capacity.saturating_sub(i64::try_from(reserved).unwrap_or(i64::MAX));
+        Quantity::from_units(left, Format::BinarySi)
+    };
+    let storage = without(facts.ephemeral_storage_bytes, Signal::NodeFsAvailable);
     let amounts = [
         ("cpu", Quantity::from_milli(facts.cpu_milli)),
-        ("memory", Quantity::from_units(facts.memory_bytes, Format::BinarySi)),
-        ("ephemeral-storage", Quantity::from_units(facts.ephemeral_storage_bytes, Format::BinarySi)),
+        ("memory", without(facts.memory_bytes, Signal::MemoryAvailable)),
+        ("ephemeral-storage", storage),
     ];
     amounts.into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect()
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::pressure::Pressure;
-use crate::observed::Timestamp;
+use super::allocatable;
+use crate::observed::{Pressure, Timestamp};
 use crate::options::Options;
 use crate::report::{LOCAL_PATH_DIRECTORY, LOCAL_VOLUMES, NodeCondition, NodeInfo, NodeReport};
 use crate::runtime::Info;
@@ -54,6 +54,11 @@ pub fn report(
     .into_iter()
     .map(|(name, amount)| (name.to_owned(), amount))
     .collect();
+    let mut allocatable: BTreeMap<String, String> = allocatable(facts, &options.eviction)
+        .into_iter()
+        .map(|(name, amount)| (name, amount.to_string()))
+        .collect();
+    allocatable.insert("pods".to_owned(), options.max_pods.to_string());
     let internal = facts.host_ips.iter().map(|ip| ("InternalIP".to_owned(), ip.to_string()));
     let addresses = internal.chain([("Hostname".to_owned(), options.node_name.clone())]).collect();
     NodeReport {
@@ -65,7 +70,7 @@ pub fn report(
             .map(|taint| (taint.key.clone(), taint.value.clone(), taint.effect.clone()))
             .collect(),
         created_at: None,
-        allocatable: capacity.clone(),
+        allocatable,
         capacity,
         conditions: pressures.chain(others).collect(),
         addresses,

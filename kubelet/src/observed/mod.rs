@@ -1,5 +1,6 @@
 //! Observed state: facts about the containers of this node, from the last successful inspection.
 
+mod pressure;
 pub mod probes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +11,8 @@ use std::time::Duration;
 
 pub use jiff::Timestamp;
 
+pub use self::pressure::{Pressure, PressureStates, active_pressures};
+
 /// Container name of a pod's sandbox.
 pub const SANDBOX: &str = "POD";
 
@@ -17,6 +20,9 @@ pub const SANDBOX: &str = "POD";
 /// domain of this project. Stock Kubernetes has none for edits of static pods; `PodResizePending` covers only
 /// resizes.
 pub const EDIT_PENDING: &str = "coracle.dev/EditPending";
+
+/// Reason of an evicted pod, and of a pod that the node rejects under pressure.
+pub const EVICTED: &str = "Evicted";
 
 /// UID of a pod: the value of `metadata.uid` and of the label `io.kubernetes.pod.uid`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Hashes, Key};
-use crate::observed::{self, State, Timestamp};
+use crate::observed::{self, EVICTED, Pressure, State, Timestamp};
 
 /// The history of one pod. It is part of the checkpoint, except for facts that a restarted kubelet can observe
 /// again.
@@ -77,6 +77,20 @@ pub struct Terminal {
     /// Restart policy when the pod finished. Empty in checkpoints of older versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub restart_policy: String,
+    /// How and why the pod was evicted. `None` for other terminal states, and in checkpoints of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eviction: Option<Eviction>,
+}
+
+/// How and why a pod was evicted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Eviction {
+    pub at: Timestamp,
+    /// Longest grace period of the pod's containers.
+    pub grace: Duration,
+    /// The node pressure because of which the pod was evicted. `None` if the pod exceeded a limit of its own.
+    pub pressure: Option<Pressure>,
 }
 
 /// A failed action that is retried later.
@@ -92,21 +106,19 @@ pub struct Failure {
     pub delay: Duration,
 }
 
-/// Reason of an evicted pod.
-pub const EVICTED: &str = "Evicted";
-
 impl Terminal {
     /// The terminal state of an evicted pod. Any edit of the pod's spec restarts it, because no container hash
     /// contains the resource limits of volumes.
-    pub fn evicted(message: String, hashes: &Hashes) -> Self {
-        Self { spec: hashes.spec.clone(), ..Self::ended(false, EVICTED, message, hashes) }
+    pub fn evicted(message: String, eviction: Eviction, hashes: &Hashes) -> Self {
+        let ended = Self::ended(false, EVICTED, message, hashes);
+        Self { spec: hashes.spec.clone(), eviction: Some(eviction), ..ended }
     }
 
     /// Creates a terminal state that persists until an edit changes a container, the sandbox or the restart policy.
     pub fn ended(succeeded: bool, reason: &str, message: String, hashes: &Hashes) -> Self {
         let restart_policy = hashes.restart_policy.clone();
         let (reason, hashes) = (reason.to_owned(), hashes.all());
-        Self { succeeded, reason, message, hashes, spec: String::new(), restart_policy }
+        Self { succeeded, reason, message, hashes, spec: String::new(), restart_policy, eviction: None }
     }
 
     /// Whether the pod stays terminated, because no later edit restarts it.
@@ -147,12 +159,25 @@ impl History {
     /// Restarts an edited pod that had reached a terminal phase. Runs before `now` no longer count.
     pub fn revive(&mut self, hashes: &Hashes, now: Timestamp) {
         if self.terminal.as_ref().is_some_and(|terminal| !terminal.still_applies(hashes)) {
-            self.terminal = None;
-            self.started_at = Some(now);
-            self.revived_at = Some(now);
-            self.initialized_in = None;
-            self.emptied = false;
+            self.restart(now);
         }
+    }
+
+    /// Restarts a pod that was evicted because of node pressure, if it was evicted before `returned_at`. Returns the
+    /// pressure.
+    pub fn end_eviction(&mut self, returned_at: Timestamp, now: Timestamp) -> Option<Pressure> {
+        let eviction = self.terminal.as_ref()?.eviction.as_ref()?;
+        let pressure = eviction.pressure.filter(|_| eviction.at < returned_at)?;
+        self.restart(now);
+        Some(pressure)
+    }
+
+    fn restart(&mut self, now: Timestamp) {
+        self.terminal = None;
+        self.started_at = Some(now);
+        self.revived_at = Some(now);
+        self.initialized_in = None;
+        self.emptied = false;
     }
 
     /// Whether the newest run of a container is recorded only in this history: the engine has removed the container or

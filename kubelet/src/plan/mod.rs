@@ -25,7 +25,7 @@ use crate::observed::probes::ProbeResults;
 use crate::observed::{self, Timestamp};
 
 pub(crate) use ephemeral::{as_container, ephemerals};
-pub use history::{ERR_IMAGE_PULL, EVICTED, Failure, History, LastRun, Terminal};
+pub use history::{ERR_IMAGE_PULL, Eviction, Failure, History, LastRun, Terminal};
 pub use restart::BackOff;
 pub use status::{NodeAddresses, status};
 pub use terminate::remaining_grace;

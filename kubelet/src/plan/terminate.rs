@@ -39,6 +39,12 @@ pub(super) fn finish(input: &Input<'_>, view: &View<'_>, terminal: &Terminal, pl
     for sandbox in &input.observed.sandboxes {
         plan.act(input, Action::Remove { id: sandbox.id.clone() });
     }
+    if terminal.is_eviction() {
+        // Their writable layers and logs take the space that other pods need.
+        for container in &input.observed.containers {
+            plan.act(input, Action::Remove { id: container.id.clone() });
+        }
+    }
     sweep(input, plan);
 }
 
@@ -118,8 +124,12 @@ fn grace(input: &Input<'_>, container: &Container, reason: StopReason) -> Durati
     };
     match input.ending {
         Some(ending) => remaining_grace(ending, input.now),
-        // An evicted pod gets the minimum, because other pods need its resources now.
-        None if input.history.terminal.as_ref().is_some_and(Terminal::is_eviction) => MINIMUM_GRACE,
+        // An evicted pod usually gets the minimum, because other pods need its resources now.
+        None if input.history.terminal.as_ref().is_some_and(Terminal::is_eviction) => {
+            let eviction = input.history.terminal.as_ref().and_then(|terminal| terminal.eviction.as_ref());
+            let longest = eviction.map_or(MINIMUM_GRACE, |eviction| eviction.grace);
+            whole(of_pod).min(longest).max(MINIMUM_GRACE)
+        }
         None => whole(of_probe.unwrap_or(of_pod)).max(MINIMUM_GRACE),
     }
 }

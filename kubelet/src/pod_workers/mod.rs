@@ -5,6 +5,7 @@
 mod apply;
 mod checkpoint;
 mod create;
+pub mod evictions;
 mod hashes;
 mod hooks;
 mod in_progress;
@@ -14,6 +15,7 @@ mod publish;
 mod references;
 mod refused_edits;
 mod stop;
+pub mod storage;
 mod storage_monitor;
 
 use std::collections::BTreeSet;
@@ -27,7 +29,7 @@ use crate::cgroups::{Cgroups, Slices};
 use crate::desired::DesiredPod;
 use crate::images::Images;
 use crate::metrics::Metrics;
-use crate::observed::PodUid;
+use crate::observed::{PodUid, Timestamp};
 use crate::plan::{BackOff, Ending, RefusedEdit};
 use crate::pleg::Pleg;
 use crate::report::Outbox;
@@ -35,6 +37,7 @@ use crate::runtime::Runtime;
 use crate::spec::Facts;
 use crate::volumes::Volumes;
 pub use checkpoint::nodes;
+pub use evictions::Evictions;
 
 /// Shared dependencies of all pod workers.
 pub struct Dependencies {
@@ -58,6 +61,8 @@ pub struct Dependencies {
     pub facts: watch::Receiver<Arc<Facts>>,
     /// Queue of terminated pods.
     pub finished: FinishedPods,
+    /// Pods that can be evicted, and those that were.
+    pub evictions: Arc<Evictions>,
     /// Parameters of the restart back-off.
     pub back_off: BackOff,
     /// The kubelet's root directory.
@@ -79,6 +84,8 @@ pub struct Assignment {
     pub is_confirmed: bool,
     /// A newer version of the pod that was rejected.
     pub refused_edit: Option<Arc<RefusedEdit>>,
+    /// When the pod was last permitted to return after an eviction because of node pressure.
+    pub returned_at: Option<Timestamp>,
 }
 
 /// Terminated pods that admission has not processed yet. A pod is queued at most once.

@@ -9,14 +9,15 @@ use tokio::sync::{Notify, watch};
 
 use super::apply::{ActionContext, ActionError};
 use super::checkpoint::{self, Checkpoint};
+use super::evictions::{Request, Requests};
 use super::in_progress::{ActionsInProgress, CompletedAction};
 use super::publish::Published;
 use super::storage_monitor::StorageMonitor;
 use super::{Assignment, Dependencies, hashes, references};
 use crate::desired::DesiredPod;
 use crate::observed::probes::ProbeResults;
-use crate::observed::{self, PodUid, State, Timestamp};
-use crate::plan::{self, Action, Failure, Hashes, History, Input, Key, Plan, Terminal};
+use crate::observed::{self, EVICTED, PodUid, State, Timestamp};
+use crate::plan::{self, Action, Eviction, Failure, Hashes, History, Input, Key, Plan, Terminal};
 use crate::probes::{Prober, Target};
 use crate::report::{About, Severity};
 use crate::spec;
@@ -37,6 +38,7 @@ pub(super) async fn run(
     worker.until_seen().await;
     worker.complete();
     while worker.step().await {}
+    worker.deps.evictions.remove(&worker.uid);
     worker.uid
 }
 
@@ -56,6 +58,8 @@ pub(super) struct PodWorker {
     probed: Arc<Notify>,
     pub in_progress: ActionsInProgress,
     storage_monitor: Option<StorageMonitor>,
+    /// Requests of the eviction manager, while the pod can be evicted.
+    requests: Option<Requests>,
     saved: Option<Checkpoint>,
 }
 
@@ -89,6 +93,7 @@ impl PodWorker {
             probed,
             in_progress: ActionsInProgress::default(),
             storage_monitor: None,
+            requests: None,
             saved,
         };
         worker.apply_assignment();
@@ -155,6 +160,7 @@ impl PodWorker {
         let is_over = self.assignment.ending.is_some() || self.history.terminal.is_some();
         self.storage_monitor =
             if is_over { None } else { StorageMonitor::start(&self.deps, &self.uid, &pod) };
+        self.update_evictions(false);
         self.history.failures.clear();
         // Also for mounted volumes: an edit may add volumes, and their content may have changed.
         self.history.volumes_mounted = false;
@@ -177,6 +183,7 @@ impl PodWorker {
             return false;
         }
         self.remember_plan(&plan);
+        self.update_evictions(observed.is_gone() && self.history.emptied);
         if plan.terminal.is_some() {
             self.in_progress.abandon(|_, _| false);
         }
@@ -225,6 +232,24 @@ impl PodWorker {
             (Some(_), _) => "terminate",
             (None, true) => "create",
             (None, false) => "sync",
+        }
+    }
+
+    /// Tells the eviction manager whether the pod can be evicted, or was evicted and has released its resources.
+    fn update_evictions(&mut self, is_released: bool) {
+        let evictions = &self.deps.evictions;
+        let terminal = self.history.terminal.as_ref();
+        if self.assignment.ending.is_some() {
+            self.requests = None;
+            evictions.remove(&self.uid);
+        } else if let Some(eviction) = terminal.and_then(|terminal| terminal.eviction.as_ref()) {
+            self.requests = None;
+            evictions.set_evicted(&self.assignment.pod, eviction, is_released);
+        } else if terminal.is_some() {
+            self.requests = None;
+            evictions.remove(&self.uid);
+        } else {
+            self.requests = Some(evictions.add(&self.assignment.pod));
         }
     }
 
@@ -340,27 +365,45 @@ impl PodWorker {
                 } else if !before.is_confirmed {
                     self.revive();
                 }
+                if before.returned_at != self.assignment.returned_at {
+                    self.end_eviction();
+                }
             }
             _ = self.observed.changed() => {}
             ended = self.in_progress.next() => if let Some(done) = ended {
                 self.finish(done);
             },
             () = self.probed.notified() => {}
-            limit_exceeded = limit_exceeded(&mut self.storage_monitor) => self.evict(limit_exceeded),
+            request = limit_exceeded(&mut self.storage_monitor) => self.evict(request),
+            request = requested(&mut self.requests) => self.evict((*request).clone()),
             () = alarm => {}
         }
     }
 
-    /// Evicts the pod. It stays terminated until it is edited.
-    fn evict(&mut self, message: String) {
+    /// Evicts the pod. It stays terminated until it is edited, or the eviction manager lets it return.
+    fn evict(&mut self, request: Request) {
         self.storage_monitor = None;
         if self.assignment.ending.is_some() || self.history.terminal.is_some() {
             return;
         }
-        self.deps.metrics.evicted("emptydirfs.limit");
-        self.deps.outbox.note(About::pod(self.pod()), Severity::Warning, plan::EVICTED, message.clone());
+        let Request { signal, message, grace, pressure } = request;
+        self.deps.metrics.evicted(signal);
+        self.deps.outbox.note(About::pod(self.pod()), Severity::Warning, EVICTED, message.clone());
         self.deps.finished.add(self.uid.clone());
-        self.history.terminal = Some(Terminal::evicted(message, &self.hashes));
+        let eviction = Eviction { at: Timestamp::now(), grace, pressure };
+        self.history.terminal = Some(Terminal::evicted(message, eviction, &self.hashes));
+        self.update_evictions(false);
+    }
+
+    /// Starts the pod again after an eviction because of node pressure.
+    fn end_eviction(&mut self) {
+        let (now, returned_at) = (Timestamp::now(), self.assignment.returned_at);
+        let ended = returned_at.and_then(|returned_at| self.history.end_eviction(returned_at, now));
+        let Some(pressure) = ended else { return };
+        let condition = pressure.condition_type();
+        let message = format!("The node no longer has the condition {condition}: the pod starts again");
+        self.deps.outbox.note(About::pod(self.pod()), Severity::Normal, "ReturnedAfterEviction", message);
+        self.apply_assignment();
     }
 
     fn finish(&mut self, done: CompletedAction) {
@@ -406,9 +449,19 @@ impl PodWorker {
 }
 
 /// Waits until the pod exceeds a limit. If it has none, waits forever.
-async fn limit_exceeded(storage_monitor: &mut Option<StorageMonitor>) -> String {
+async fn limit_exceeded(storage_monitor: &mut Option<StorageMonitor>) -> Request {
     match storage_monitor {
         Some(storage_monitor) => storage_monitor.limit_exceeded().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a request of the eviction manager.
+async fn requested(requests: &mut Option<Requests>) -> Arc<Request> {
+    let Some(requests) = requests else { return std::future::pending().await };
+    let request = requests.wait_for(Option::is_some).await.ok().and_then(|request| request.clone());
+    match request {
+        Some(request) => request,
         None => std::future::pending().await,
     }
 }

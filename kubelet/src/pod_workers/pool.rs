@@ -16,7 +16,7 @@ use super::refused_edits;
 use super::{Assignment, Dependencies, pod_worker};
 use crate::desired::{Admission, Node, Rejection};
 use crate::desired::{Desired, DesiredPod, SourceKind};
-use crate::observed::{PodUid, Timestamp};
+use crate::observed::{PodUid, PressureStates, Timestamp, active_pressures};
 use crate::plan::{DEFAULT_GRACE_SECONDS, Ending, spec};
 use crate::pleg::KnownPod;
 use crate::report::{About, Report, Severity};
@@ -39,6 +39,10 @@ pub struct PodWorkers {
     node: Node,
     /// Allocatable extended resources, from the Node in the cluster.
     extended: watch::Receiver<ResourceList>,
+    /// The pressure conditions of the node, or `None` until they are known.
+    pressures: watch::Receiver<Option<PressureStates>>,
+    /// When each pod was permitted to return after an eviction.
+    returned: BTreeMap<PodUid, Timestamp>,
     /// Rejections of pods and edits that were reported.
     rejected: BTreeMap<PodUid, ReportedRejection>,
     /// Name conflicts of API server pods that were reported. `true` if the pod was reported as deleted.
@@ -61,7 +65,12 @@ struct ReportedRejection {
 
 impl PodWorkers {
     /// Creates the pod workers of a node, without any pods.
-    pub fn new(deps: Arc<Dependencies>, node: Node, extended: watch::Receiver<ResourceList>) -> Self {
+    pub fn new(
+        deps: Arc<Dependencies>,
+        node: Node,
+        extended: watch::Receiver<ResourceList>,
+        pressures: watch::Receiver<Option<PressureStates>>,
+    ) -> Self {
         Self {
             deps,
             workers: BTreeMap::new(),
@@ -69,6 +78,8 @@ impl PodWorkers {
             admission: Admission::default(),
             node,
             extended,
+            pressures,
+            returned: BTreeMap::new(),
             rejected: BTreeMap::new(),
             name_conflicts: BTreeMap::new(),
             ended: BTreeSet::new(),
@@ -99,12 +110,15 @@ impl PodWorkers {
                     self.assign(&wanted);
                 }
                 Ok(()) = self.extended.changed() => self.assign(&wanted),
+                Ok(()) = self.pressures.changed() => self.assign(&wanted),
+                () = deps.evictions.may_return() => self.assign(&wanted),
                 _ = found.changed() => {}
                 _ = synced.changed() => {}
                 Some(ended) = self.tasks.join_next() => {
                     let uid = ended.expect("workers are never aborted, and a panic ends the kubelet");
                     self.admission.release(&uid);
                     self.workers.remove(&uid);
+                    self.returned.remove(&uid);
                     if wanted.pods.get(&uid).is_some_and(|pod| pod.is_terminating()) {
                         self.ended.insert(uid);
                     }
@@ -121,7 +135,15 @@ impl PodWorkers {
     fn assign(&mut self, desired: &Desired) {
         self.node.facts = self.deps.facts.borrow().clone();
         self.node.extended = self.extended.borrow_and_update().clone();
-        let decision = self.admission.decide(desired, &self.node);
+        self.node.pressures =
+            self.pressures.borrow_and_update().as_deref().map(active_pressures).unwrap_or_default();
+        let returning = self.deps.evictions.returning();
+        // Other pods may have taken its resources, so it is admitted like a new pod.
+        returning.keys().for_each(|uid| self.admission.release(uid));
+        let mut decision = self.admission.decide(desired, &self.node);
+        // A pod that does not fit yet stays evicted.
+        decision.rejected.retain(|uid, _| !returning.contains_key(uid));
+        self.returned.extend(returning.into_iter().filter(|(uid, _)| decision.run.contains_key(uid)));
         let mut refused_edits = refused_edits::refused(desired, &decision);
         for (uid, pod) in &decision.run {
             self.update(Assignment {
@@ -130,6 +152,7 @@ impl PodWorkers {
                 ending: None,
                 is_confirmed: desired.is_confirmed(pod.source),
                 refused_edit: refused_edits.remove(uid).map(Arc::new),
+                returned_at: self.returned.get(uid).copied(),
             });
         }
         self.ended.retain(|uid| desired.pods.contains_key(uid));
@@ -168,6 +191,7 @@ impl PodWorkers {
             ending: Some(ending),
             is_confirmed: true,
             refused_edit: None,
+            returned_at: None,
         });
     }
 
@@ -206,6 +230,7 @@ impl PodWorkers {
             ending: Some(ending),
             is_confirmed: true,
             refused_edit: None,
+            returned_at: None,
         });
     }
 
@@ -321,7 +346,8 @@ impl PodWorkers {
             let is_same = Arc::ptr_eq(&assignment.references, &wanted.references)
                 && (Arc::ptr_eq(&assignment.pod, &wanted.pod) || assignment.pod == wanted.pod)
                 && assignment.is_confirmed == wanted.is_confirmed
-                && assignment.refused_edit == wanted.refused_edit;
+                && assignment.refused_edit == wanted.refused_edit
+                && assignment.returned_at == wanted.returned_at;
             if is_same || assignment.ending.is_some() {
                 return false;
             }

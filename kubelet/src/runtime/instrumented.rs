@@ -1,5 +1,6 @@
 //! Wraps a runtime and records metrics of every request.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,8 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
 use super::{
-    ContainerSpec, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info,
-    Inspected, Listed, LogOptions, PullStep, Runtime, SandboxSpec, Started, Stream,
+    ContainerSpec, ContainerStorage, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession,
+    Image, Info, Inspected, Listed, LogOptions, PullStep, Runtime, SandboxSpec, Started, Stream,
 };
 use crate::metrics::Metrics;
 use crate::observed::{self, PodUid};
@@ -122,6 +123,22 @@ impl Runtime for InstrumentedRuntime {
         options: &LogOptions,
     ) -> Result<BoxStream<'static, Result<(Stream, Bytes), Error>>, Error> {
         self.measure("container_logs", self.engine.logs(id, options)).await
+    }
+
+    async fn storage(&self, id: &str) -> Result<ContainerStorage, Error> {
+        self.measure("container_stats", self.engine.storage(id)).await
+    }
+
+    async fn images(&self) -> Result<Vec<Image>, Error> {
+        self.measure("list_images", self.engine.images()).await
+    }
+
+    async fn images_in_use(&self) -> Result<BTreeSet<String>, Error> {
+        self.measure("list_containers", self.engine.images_in_use()).await
+    }
+
+    async fn remove_image(&self, name: &str) -> Result<(), Error> {
+        self.measure("remove_image", self.engine.remove_image(name)).await
     }
 
     async fn image(&self, name: &str) -> Result<Option<Image>, Error> {

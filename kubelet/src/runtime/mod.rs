@@ -9,7 +9,8 @@ pub mod instrumented;
 pub(crate) mod netns;
 pub mod spec;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -124,6 +125,17 @@ pub struct Image {
     pub user: String,
     /// Size on disk in bytes.
     pub size_bytes: u64,
+}
+
+/// Where the writable layer and the log of a container are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerStorage {
+    /// Directory of the writable layer on this machine, if the storage driver has one.
+    pub layer: Option<PathBuf>,
+    /// Size of the writable layer in bytes, as the engine measured it. `None` if it has a directory.
+    pub layer_bytes: Option<u64>,
+    /// The newest log file. Rotated files have the same path with a suffix.
+    pub log: Option<PathBuf>,
 }
 
 /// Progress message of a pull.
@@ -313,6 +325,20 @@ pub trait Runtime: Send + Sync + 'static {
         id: &str,
         options: &LogOptions,
     ) -> Result<BoxStream<'static, Result<(Stream, Bytes), Error>>, Error>;
+
+    /// Where the writable layer and the log of a container are, to measure their size.
+    async fn storage(&self, id: &str) -> Result<ContainerStorage, Error>;
+
+    /// All images of the engine.
+    async fn images(&self) -> Result<Vec<Image>, Error>;
+
+    /// Ids of all images from which the engine has containers, running or not. The containers may belong to other nodes,
+    /// or to other users of the engine.
+    async fn images_in_use(&self) -> Result<BTreeSet<String>, Error>;
+
+    /// Removes a name of an image. The engine removes the image with its last name, unless a container uses it. It is not
+    /// an error if there is no such image.
+    async fn remove_image(&self, name: &str) -> Result<(), Error>;
 
     /// The image of this name, or `None` if the engine does not have it.
     async fn image(&self, name: &str) -> Result<Option<Image>, Error>;

@@ -1,5 +1,6 @@
 //! Creates and starts the components of a node that do not depend on the kind of engine.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use api::resources::ResourceList;
@@ -13,12 +14,13 @@ use crate::cluster;
 use crate::cluster::policies;
 use crate::cluster::services::ServiceSnapshot;
 use crate::desired::{self, Desired, Snapshot};
+use crate::eviction::EvictionManager;
 use crate::health::Health;
 use crate::identity;
 use crate::images::Images;
 use crate::metrics::Metrics;
 use crate::network::Members;
-use crate::node;
+use crate::node::{self, PressureMonitor};
 use crate::observed::Timestamp;
 use crate::options::{Cluster, Options};
 use crate::plan::BackOff;
@@ -105,7 +107,15 @@ pub(super) fn start(
     let pleg = Pleg::new(runtime.clone(), metrics.clone(), health.clone());
     let drivers = cgroups.iter().map(|_| CgroupDriver::Cgroupfs);
     let drivers = drivers.chain(slices.iter().map(|_| CgroupDriver::Systemd)).collect();
-    let facts = node_status::follow(options, drivers, &runtime, &pleg, network, outbox, tasks);
+    let (pressure_sender, pressures) = watch::channel(None);
+    let sources = node_status::Sources {
+        drivers,
+        runtime: runtime.clone(),
+        engine: pleg.engine(),
+        network,
+        pressures: pressures.clone(),
+    };
+    let (facts, data_root) = node_status::follow(options, sources, outbox, tasks);
     let event_log = EventLog::new(&options.root_dir);
     event_log.restore(status_manager, Timestamp::now());
     tasks.spawn("status manager", status_manager.clone().drain(outbox.clone()));
@@ -116,9 +126,19 @@ pub(super) fn start(
     let (extended_sender, extended) = watch::channel(ResourceList::default());
     let node = node(options, &facts.borrow());
     let engine = Engine { runtime, pleg, cgroups, slices, facts };
-    let deps = dependencies(options, reporting, engine);
+    let deps = Arc::new(dependencies(options, reporting, engine));
     let volumes = deps.volumes.clone();
-    tasks.spawn("pod workers", PodWorkers::new(Arc::new(deps), node, extended).run(wanted));
+    let manager = EvictionManager {
+        node: options.node_name.clone(),
+        settings: options.eviction.clone(),
+        monitor: PressureMonitor::new(Path::new("/proc"), &options.root_dir),
+        deps: deps.clone(),
+        stats: stats.clone(),
+        data_root,
+        pressures: pressure_sender,
+    };
+    tasks.spawn("eviction manager", manager.run());
+    tasks.spawn("pod workers", PodWorkers::new(deps, node, extended, pressures).run(wanted));
     let all = desired.subscribe();
     let snapshots = pod_config::follow(options, outbox.clone(), status_manager.clone(), desired, tasks);
     let outputs = ClusterOutputs {
@@ -139,9 +159,10 @@ fn node(options: &Options, facts: &Arc<Facts>) -> desired::Node {
     desired::Node {
         labels: Some(node::labels(options)),
         max_pods: Some(options.max_pods),
-        allocatable: node::allocatable(facts),
+        allocatable: node::allocatable(facts, &options.eviction),
         extended: ResourceList::default(),
         facts: facts.clone(),
+        pressures: Vec::new(),
     }
 }
 
@@ -180,6 +201,7 @@ fn dependencies(options: &Options, reporting: &Reporting, engine: Engine) -> Dep
         outbox: outbox.clone(),
         facts,
         finished: FinishedPods::default(),
+        evictions: Arc::default(),
         back_off: BackOff::default(),
         root_dir: options.root_dir.clone(),
         sandbox_image: options.sandbox_image.clone().unwrap_or_else(|| docker::pause_image().to_owned()),

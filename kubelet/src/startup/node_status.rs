@@ -7,10 +7,10 @@ use std::time::Duration;
 use apiserver::tasks::Tasks;
 use tokio::sync::watch;
 
-use crate::node::{self, Addresses, EngineState, Moment, PressureStates};
-use crate::observed::Timestamp;
+use crate::node::{self, Addresses, EngineState, Moment};
+use crate::observed::{PressureStates, Timestamp};
 use crate::options::Options;
-use crate::pleg::{EngineHealth, Pleg};
+use crate::pleg::EngineHealth;
 use crate::report::{About, NodeCondition, Outbox, Severity};
 use crate::runtime::{Info, Runtime};
 use crate::spec::{CgroupDriver, Facts};
@@ -18,28 +18,36 @@ use crate::spec::{CgroupDriver, Facts};
 /// Interval between node status reports without changes; `nodeStatusReportFrequency` of KubeletConfiguration.
 const HEARTBEAT: Duration = Duration::from_secs(300);
 
-/// The node facts. They are updated whenever the engine becomes available.
+/// What the node status is computed from.
+pub(super) struct Sources {
+    /// The cgroup drivers with which pods can have cgroups.
+    pub drivers: Vec<CgroupDriver>,
+    pub runtime: Arc<dyn Runtime>,
+    pub engine: watch::Receiver<EngineHealth>,
+    /// Health of the pod network.
+    pub network: watch::Receiver<Result<(), String>>,
+    /// Resource pressure, or `None` until it is known.
+    pub pressures: watch::Receiver<Option<PressureStates>>,
+}
+
+/// The node facts, which are updated whenever the engine becomes available, and the engine's data directory.
 pub(super) fn follow(
     options: &Options,
-    drivers: Vec<CgroupDriver>,
-    runtime: &Arc<dyn Runtime>,
-    pleg: &Arc<Pleg>,
-    network: watch::Receiver<Result<(), String>>,
+    sources: Sources,
     outbox: &Arc<Outbox>,
     tasks: &mut Tasks,
-) -> watch::Receiver<Arc<Facts>> {
+) -> (watch::Receiver<Arc<Facts>>, watch::Receiver<PathBuf>) {
     // Subscribed before the addresses are read, so that no change is missed.
     let addresses = Addresses::follow(options.node_ip);
     let base_facts = node::facts(options);
     let (facts, known) = watch::channel(Arc::new(base_facts.clone()));
     let (data_root, its_root) = watch::channel(PathBuf::new());
-    let (pressures, monitor) = node::pressures(&options.root_dir, its_root);
-    tasks.spawn("node pressure monitor", monitor);
+    let Sources { drivers, runtime, engine, network, pressures } = sources;
     let follower = NodeStatusUpdater {
         options: options.clone(),
         drivers,
-        runtime: runtime.clone(),
-        engine: pleg.engine(),
+        runtime,
+        engine,
         network,
         pressures,
         addresses,
@@ -50,7 +58,7 @@ pub(super) fn follow(
         conditions: Vec::new(),
     };
     tasks.spawn("node status", follower.run());
-    known
+    (known, its_root)
 }
 
 /// The task that reports the node status.

@@ -119,6 +119,12 @@ impl CgroupPath {
         Some(Self { cpu: above(&self.cpu)?, memory: above(&self.memory)?, is_v1: self.is_v1 })
     }
 
+    /// Number of processes in the cgroup. 0 if the cgroup is gone.
+    pub fn processes(&self) -> u64 {
+        let text = fs::read_to_string(self.memory.join("cgroup.procs")).unwrap_or_default();
+        u64::try_from(text.lines().count()).unwrap_or_default()
+    }
+
     /// Reads the counters.
     ///
     /// # Errors

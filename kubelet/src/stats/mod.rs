@@ -106,6 +106,8 @@ pub struct ContainerUsage {
     pub started_at: Timestamp,
     /// CPU and memory.
     pub used: ResourceUsage,
+    /// Number of processes.
+    pub processes: u64,
 }
 
 /// CPU and memory usage, with the CPU rate.
@@ -183,10 +185,11 @@ impl StatsProvider {
         }
         for container in &pod.containers {
             let State::Running { started_at, pid } = container.state else { continue };
-            let Some((_, counted)) = self.of_container(pid, &container.id)? else { continue };
+            let Some((place, counted)) = self.of_container(pid, &container.id)? else { continue };
             sum = sum.plus(counted);
             let used = paces.used(&container.id, counted);
-            usage.containers.push(ContainerUsage { name: container.name.clone(), started_at, used });
+            let (name, processes) = (container.name.clone(), place.processes());
+            usage.containers.push(ContainerUsage { name, started_at, used, processes });
         }
         // The pod's own cgroup includes containers that have exited.
         let counted = whole.and_then(|place| place.read_stats().ok()).unwrap_or(sum);

@@ -15,8 +15,12 @@ fn used(cpu_nanoseconds: u64, working_set_bytes: u64) -> ResourceUsage {
 }
 
 fn usage() -> Usage {
-    let container =
-        ContainerUsage { name: "c".to_owned(), started_at: at(50), used: used(1_500_000_000, 70) };
+    let container = ContainerUsage {
+        name: "c".to_owned(),
+        started_at: at(50),
+        used: used(1_500_000_000, 70),
+        processes: 1,
+    };
     let pod = PodUsage {
         namespace: "shop".to_owned(),
         name: "web".to_owned(),

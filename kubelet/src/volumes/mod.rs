@@ -22,7 +22,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 pub use error::Error;
 pub use local_volumes::DeleteError;
-pub use usage::Usage;
+pub use usage::{DiskUse, Usage, disk_use, disk_use_of_files};
 
 use crate::disk;
 use crate::observed::PodUid;
@@ -150,10 +150,26 @@ impl Volumes {
         let limited: Vec<_> = limited.collect();
         let measure = |(path, usage): (PathBuf, Usage)| {
             let failed = |e: rustix::io::Errno| error::at("measure", &path)(e.into());
-            let used_bytes = usage::of(&path).map_err(|e| Error::pod(failed(e).to_string()))?;
-            Ok(Usage { used_bytes, ..usage })
+            let used = disk_use(&path).map_err(|e| Error::pod(failed(e).to_string()))?;
+            Ok(Usage { used_bytes: used.bytes, ..usage })
         };
         disk::run(move || limited.into_iter().map(measure).collect()).await
+    }
+
+    /// The disk usage of all scratch volumes (`emptyDir`) of the pod. Volumes in memory do not count.
+    ///
+    /// # Errors
+    /// If a volume cannot be read.
+    pub async fn scratch_use(&self, uid: &PodUid) -> Result<DiskUse, Error> {
+        check_name("UID", uid.as_str())?;
+        let directories: Vec<_> =
+            types::scratch_plugins().map(|plugin| self.layout.plugin(uid, plugin)).collect();
+        let measure = |path: PathBuf| {
+            disk_use(&path).map_err(|e| Error::pod(error::at("measure", &path)(e.into()).to_string()))
+        };
+        let all = move || directories.into_iter().map(measure).collect::<Result<Vec<_>, _>>();
+        let all = disk::run(all).await?;
+        Ok(all.into_iter().fold(DiskUse::default(), DiskUse::plus))
     }
 
     /// Deletes the contents of the pod's scratch volumes (`emptyDir`). Idempotent. The next [`Self::mount`] creates

@@ -1,7 +1,8 @@
-//! Measures the disk usage of `emptyDir` volumes.
+//! Measures the disk usage of `emptyDir` volumes, and of other directories.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
@@ -24,16 +25,50 @@ pub struct Usage {
     pub limit: String,
 }
 
-/// The disk usage of a directory tree on its own file system. Files that disappear meanwhile are not counted.
-pub(super) fn of(top: &Path) -> Result<u64, Errno> {
+/// What a directory tree or a set of files uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskUse {
+    pub bytes: u64,
+    pub inodes: u64,
+}
+
+impl DiskUse {
+    /// The sum of two usages.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            inodes: self.inodes.saturating_add(other.inodes),
+        }
+    }
+}
+
+/// The disk usage of a directory tree on its own file system; none if it does not exist. Files that disappear meanwhile
+/// are not counted. Blocks.
+///
+/// # Errors
+/// If a directory cannot be read.
+pub fn disk_use(top: &Path) -> Result<DiskUse, Errno> {
     let open = match open_directory(CWD, top) {
-        Err(Errno::NOENT) => return Ok(0),
+        Err(Errno::NOENT) => return Ok(DiskUse::default()),
         result => result?,
     };
     let is = rustix::fs::fstat(&open)?;
-    let mut count = Count { device: is.st_dev, seen: HashSet::new(), blocks: blocks(&is) };
+    let mut count = Count { device: is.st_dev, seen: HashSet::new(), blocks: blocks(&is), inodes: 1 };
     count.below(open, 0)?;
-    Ok(count.blocks * BLOCK)
+    Ok(DiskUse { bytes: count.blocks * BLOCK, inodes: count.inodes })
+}
+
+/// The disk usage of a file and of all files with the same path and a suffix, such as rotated logs. None if they cannot
+/// be read. Blocks.
+pub fn disk_use_of_files(path: &Path) -> DiskUse {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return DiskUse::default() };
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_one =
+        |entry: &std::fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes());
+    let files = entries.filter(is_one).filter_map(|entry| entry.metadata().ok());
+    let of_file = |file: std::fs::Metadata| DiskUse { bytes: file.blocks() * BLOCK, inodes: 1 };
+    files.map(of_file).fold(DiskUse::default(), DiskUse::plus)
 }
 
 struct Count {
@@ -41,6 +76,7 @@ struct Count {
     /// Inodes of files with several links, which count once.
     seen: HashSet<u64>,
     blocks: u64,
+    inodes: u64,
 }
 
 impl Count {
@@ -58,6 +94,7 @@ impl Count {
                 continue;
             }
             self.blocks += blocks(&is);
+            self.inodes += 1;
             if is_directory
                 && depth < MAX_DEPTH
                 && let Ok(open) = open_directory(&directory, name)
@@ -85,7 +122,27 @@ mod tests {
 
     use rustix::mount::MountFlags;
 
-    use super::of;
+    use std::path::Path;
+
+    use super::{DiskUse, disk_use, disk_use_of_files};
+
+    fn of(top: &Path) -> Result<u64, rustix::io::Errno> {
+        disk_use(top).map(|used| used.bytes)
+    }
+
+    #[test]
+    fn inodes_and_rotated_files_are_counted() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("d")).unwrap();
+        for name in ["d/x-json.log", "d/x-json.log.1", "d/other"] {
+            std::fs::write(root.path().join(name), vec![1; 1 << 16]).unwrap();
+        }
+        assert_eq!(disk_use(root.path()).unwrap().inodes, 5);
+        let logs = disk_use_of_files(&root.path().join("d/x-json.log"));
+        assert_eq!(logs.inodes, 2);
+        assert!(logs.bytes >= 2 << 16 && logs.bytes < 3 << 16, "{logs:?}");
+        assert_eq!(disk_use_of_files(Path::new("/not/there/x")), DiskUse::default());
+    }
 
     #[test]
     fn disk_usage_skips_hard_links_and_mounts() {

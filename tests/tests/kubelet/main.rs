@@ -7,6 +7,7 @@ mod bad_input;
 mod config_and_secrets;
 mod edit_and_delete;
 mod engine_faults;
+mod eviction;
 mod full_disk;
 mod images;
 mod jobs;

@@ -1,13 +1,14 @@
 //! Reads the KubeletConfiguration file of `--config`: each field is applied, reported as ignored, or reported as a mistake.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use command::InvalidValue;
 use serde_json::{Map, Value};
 
 use super::Draft;
 use super::values;
-use crate::options::Taint;
+use crate::options::{Taint, Texts};
 
 /// What was found in the file.
 #[derive(Debug, Default)]
@@ -94,6 +95,18 @@ const SUPPORTED: &[(&str, Setter)] = &[
     ("containerLogMaxFiles", |v, d| {
         set(&mut d.options.container_log_max_files, number(v, 2, i64::from(i32::MAX)))
     }),
+    ("evictionHard", |v, d| set(&mut d.eviction.hard, texts(v).map(Some))),
+    ("evictionSoft", |v, d| set(&mut d.eviction.soft, texts(v).map(Some))),
+    ("evictionSoftGracePeriod", |v, d| set(&mut d.eviction.soft_grace, texts(v).map(Some))),
+    ("evictionMinimumReclaim", |v, d| set(&mut d.eviction.minimum_reclaim, texts(v).map(Some))),
+    ("mergeDefaultEvictionSettings", |v, d| set(&mut d.eviction.merge_defaults, boolean(v))),
+    ("evictionMaxPodGracePeriod", |v, d| {
+        let seconds = number(v, 0, i64::from(i32::MAX));
+        set(&mut d.options.eviction.max_pod_grace, seconds.map(Duration::from_secs))
+    }),
+    ("evictionPressureTransitionPeriod", |v, d| {
+        set(&mut d.options.eviction.transition_period, parsed(v, values::duration))
+    }),
 ];
 
 /// Stock fields that this version ignores.
@@ -123,12 +136,6 @@ const IGNORED: &[&str] = &[
     "enforceNodeAllocatable",
     "eventBurst",
     "eventRecordQPS",
-    "evictionHard",
-    "evictionMaxPodGracePeriod",
-    "evictionMinimumReclaim",
-    "evictionPressureTransitionPeriod",
-    "evictionSoft",
-    "evictionSoftGracePeriod",
     "failCgroupV1",
     "failSwapOn",
     "featureGates",
@@ -155,7 +162,6 @@ const IGNORED: &[&str] = &[
     "memoryReservationPolicy",
     "memorySwap",
     "memoryThrottlingFactor",
-    "mergeDefaultEvictionSettings",
     "nodeLeaseDurationSeconds",
     "nodeStatusMaxImages",
     "nodeStatusReportFrequency",
@@ -295,6 +301,13 @@ fn number<N: TryFrom<i64>>(value: &Value, least: i64, most: i64) -> Result<N, In
 
 fn list<T>(value: &Value, read: impl Fn(&Value) -> Result<T, InvalidValue>) -> Result<Vec<T>, InvalidValue> {
     value.as_array().ok_or_else(|| "is not a list".to_owned())?.iter().map(read).collect()
+}
+
+/// A map of strings.
+fn texts(value: &Value) -> Result<Texts, InvalidValue> {
+    let wanted = || "is not a map of strings".to_owned();
+    let entries = value.as_object().ok_or_else(wanted)?.iter();
+    entries.map(|(name, text)| Ok((name.clone(), text.as_str().ok_or_else(wanted)?.to_owned()))).collect()
 }
 
 fn headers(value: &Value) -> Result<Vec<(String, String)>, InvalidValue> {

@@ -10,11 +10,12 @@ mod values;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use command::{InvalidValue, Logging, Values, commas};
 
 use super::args::RunFlags;
-use crate::options::{Options, PodNetwork};
+use crate::options::{Eviction, EvictionTexts, Options, PodNetwork};
 pub use values::duration;
 
 /// Options and warnings from the command line and the file.
@@ -36,6 +37,8 @@ struct Draft {
     tls_private_key_file: Option<PathBuf>,
     /// `serverTLSBootstrap` of the file: whether the node requests a serving certificate.
     serving: Option<bool>,
+    /// Thresholds as flags and file write them.
+    eviction: EvictionTexts,
 }
 
 /// Reads flags and file. `host_name` is the host's name, `file` the content of `--config`.
@@ -63,6 +66,7 @@ pub fn read(
         tls_cert_file: None,
         tls_private_key_file: None,
         serving: None,
+        eviction: EvictionTexts::default(),
         options,
     };
     if let Some(root_dir) = root_dir {
@@ -85,6 +89,10 @@ pub fn read(
     flags_over.join(flags, is_serving_set, &mut draft.options);
     if draft.tls_cert_file.is_some() != draft.tls_private_key_file.is_some() {
         mistakes.push("--tls-cert-file, --tls-private-key-file: give both or none".to_owned());
+    }
+    match draft.eviction.thresholds() {
+        Ok(thresholds) => draft.options.eviction.thresholds = thresholds,
+        Err(wrong) => mistakes.extend(wrong),
     }
     if draft.options.pod_network == Some(PodNetwork::Docker) && !draft.options.pod_cidrs.is_empty() {
         mistakes.push(
@@ -170,6 +178,7 @@ impl Flags<'_> {
             values::positive_duration,
             &mut options.streaming_idle,
         );
+        self.eviction(flags, &mut draft.eviction, &mut options.eviction);
         self.set("--tls-cert-file", &flags.tls_cert_file, some(path), &mut draft.tls_cert_file);
         self.set(
             "--tls-private-key-file",
@@ -186,6 +195,36 @@ impl Flags<'_> {
             &mut draft.healthz_address,
         );
         self.set("--healthz-port", &flags.healthz_port, values::port, &mut draft.healthz_port);
+    }
+
+    fn eviction(&mut self, flags: &RunFlags, texts: &mut EvictionTexts, settings: &mut Eviction) {
+        self.set("--eviction-hard", &flags.eviction_hard, some(values::thresholds), &mut texts.hard);
+        self.set("--eviction-soft", &flags.eviction_soft, some(values::thresholds), &mut texts.soft);
+        self.set(
+            "--eviction-soft-grace-period",
+            &flags.eviction_soft_grace_period,
+            some(values::by_signal),
+            &mut texts.soft_grace,
+        );
+        self.set(
+            "--eviction-minimum-reclaim",
+            &flags.eviction_minimum_reclaim,
+            some(values::by_signal),
+            &mut texts.minimum_reclaim,
+        );
+        let seconds = |text: &str| values::at_least(text, 0).map(Duration::from_secs);
+        self.set(
+            "--eviction-max-pod-grace-period",
+            &flags.eviction_max_pod_grace_period,
+            seconds,
+            &mut settings.max_pod_grace,
+        );
+        self.set(
+            "--eviction-pressure-transition-period",
+            &flags.eviction_pressure_transition_period,
+            values::duration,
+            &mut settings.transition_period,
+        );
     }
 }
 

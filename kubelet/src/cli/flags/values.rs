@@ -7,7 +7,7 @@ use command::InvalidValue;
 pub use command::duration;
 use ipnet::IpNet;
 
-use crate::options::{PodNetwork, ServiceProxyMode, Taint};
+use crate::options::{PodNetwork, ServiceProxyMode, Taint, Texts};
 
 /// Parses a duration greater than zero.
 pub fn positive_duration(text: &str) -> Result<Duration, InvalidValue> {
@@ -93,6 +93,25 @@ pub fn node_name(text: &str) -> Result<String, InvalidValue> {
     } else {
         Err("is not a node name; write lower case letters, digits, '-' and '.'".to_owned())
     }
+}
+
+/// Parses the thresholds of the eviction manager, `signal<value,...`. An empty text is an empty map.
+pub fn thresholds(text: &str) -> Result<Texts, InvalidValue> {
+    texts(text, '<', "memory.available<100Mi,nodefs.available<10%")
+}
+
+/// Parses periods or amounts by eviction signal, `signal=value,...`.
+pub fn by_signal(text: &str) -> Result<Texts, InvalidValue> {
+    texts(text, '=', "memory.available=1m30s or nodefs.available=2Gi")
+}
+
+fn texts(text: &str, separator: char, example: &str) -> Result<Texts, InvalidValue> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let entries = parts.map(|part| {
+        let entry = part.split_once(separator).map(|(name, value)| (name.trim().into(), value.trim().into()));
+        entry.ok_or_else(|| format!("is not a list of eviction signals; write for example {example}"))
+    });
+    entries.collect()
 }
 
 /// Parses `unix:///path` or `tcp://host:port`.

@@ -2,6 +2,7 @@
 //! sources.
 
 mod demand;
+mod pressure;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +16,7 @@ use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSele
 
 use self::demand::Demand;
 use super::{Desired, DesiredPod, SourceKind};
-use crate::observed::PodUid;
+use crate::observed::{PodUid, Pressure};
 use crate::spec::{self, Facts};
 
 /// Reason for pods that use an unsupported field.
@@ -41,6 +42,8 @@ pub struct Node {
     pub extended: ResourceList,
     /// Node facts for the checks of single pods.
     pub facts: Arc<Facts>,
+    /// The pressures under which the node is. It then admits no further pods, except some.
+    pub pressures: Vec<Pressure>,
 }
 
 impl Node {
@@ -176,6 +179,11 @@ impl Admission {
             let holders = self.admitted.values().filter(|other| !other.is_finished);
             holders.filter(|other| other.pod.uid != candidate.pod.uid)
         };
+        // An edit of a pod that runs adds no pod.
+        let runs = self.admitted.get(&candidate.pod.uid).is_some_and(|before| !before.is_finished);
+        if let Some(rejection) = pressure::rejection(&candidate.pod.pod, &node.pressures).filter(|_| !runs) {
+            return Some(rejection);
+        }
         if let Some(max_pods) = node.max_pods
             && others().count() >= max_pods
         {

@@ -55,6 +55,7 @@ fn node() -> Node {
         allocatable: [("cpu".to_owned(), amount("2")), ("memory".to_owned(), amount("1Gi"))].into(),
         extended: [("example.com/dongle".to_owned(), amount("4"))].into(),
         facts: Arc::new(Facts { app_armor: Some(false), ..Facts::default() }),
+        pressures: Vec::new(),
     }
 }
 

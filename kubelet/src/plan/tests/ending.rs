@@ -62,12 +62,45 @@ fn pod_directory_is_removed_last() {
 fn evicted_pod_stops_quickly_and_releases_its_resources() {
     let evicted = |moment: Moment| {
         let hashes = hashes(&moment.pod);
-        moment.tune(|m| m.history.terminal = Some(Terminal::evicted("too much".to_owned(), &hashes)))
+        moment.tune(|m| {
+            m.history.terminal = Some(Terminal::evicted("too much".to_owned(), eviction(), &hashes))
+        })
     };
     let up = Moment::of(WEB).up().with("web", 0, running(2)).with("db", 0, running(2));
     assert_eq!(evicted(up).summary(), "stop db0 2s PodEnds, stop web0 2s PodEnds");
     let stop_all =
         || evicted(Moment::of(WEB).up().with("web", 0, exited(137, 99)).with("db", 0, exited(137, 99)));
-    assert_eq!(stop_all().summary(), "empty, remove sb");
-    assert_eq!(stop_all().tune(|m| m.history.emptied = true).summary(), "remove sb");
+    assert_eq!(stop_all().summary(), "empty, remove sb, remove db0, remove web0");
+    assert_eq!(stop_all().tune(|m| m.history.emptied = true).summary(), "remove sb, remove db0, remove web0");
+}
+
+#[test]
+fn a_soft_eviction_shortens_the_grace_period() {
+    for (longest, expected) in [(0, "2s"), (7, "7s"), (500, "20s")] {
+        let moment = Moment::of(WEB).up().with("web", 0, running(2));
+        let hashes = hashes(&moment.pod);
+        let eviction = Eviction { grace: Duration::from_secs(longest), ..eviction() };
+        let terminal = Terminal::evicted("too much".to_owned(), eviction, &hashes);
+        let evicted = moment.tune(|m| m.history.terminal = Some(terminal));
+        assert_eq!(evicted.summary(), format!("stop web0 {expected} PodEnds"));
+    }
+}
+
+#[test]
+fn only_an_eviction_because_of_pressure_ends() {
+    use crate::observed::Pressure::Memory;
+    for (pressure, returned_at, ends) in
+        [(Some(Memory), 91, true), (Some(Memory), 90, false), (None, 91, false)]
+    {
+        let moment = Moment::of(WEB);
+        let (hashes, eviction) = (hashes(&moment.pod), Eviction { pressure, ..eviction() });
+        let mut history = History {
+            terminal: Some(Terminal::evicted("low".to_owned(), eviction, &hashes)),
+            emptied: true,
+            ..History::default()
+        };
+        assert_eq!(history.end_eviction(at(returned_at), at(100)), pressure.filter(|_| ends));
+        assert_eq!((history.terminal.is_none(), history.revived_at), (ends, ends.then(|| at(100))));
+        assert_eq!(history.end_eviction(at(returned_at), at(100)), None);
+    }
 }

@@ -13,8 +13,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{EphemeralContainer, Pod};
 
 use super::{
-    Action, BackOff, Ending, Failure, Hashes, History, Input, Key, Plan, RefusedEdit, Terminal,
-    compute_pod_actions,
+    Action, BackOff, Ending, Eviction, Failure, Hashes, History, Input, Key, MINIMUM_GRACE, Plan,
+    RefusedEdit, Terminal, compute_pod_actions,
 };
 use crate::observed::probes::{Kind, ProbeResult, ProbeResults};
 use crate::observed::{self, Container, Exit, Sandbox, State, Timestamp};
@@ -195,6 +195,11 @@ impl Moment {
     fn summary(&self) -> String {
         self.plan().actions.iter().map(brief).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// The eviction of a pod that exceeded a limit.
+fn eviction() -> Eviction {
+    Eviction { at: at(90), grace: MINIMUM_GRACE, pressure: None }
 }
 
 fn running(since: i64) -> State {

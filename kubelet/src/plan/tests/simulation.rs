@@ -244,7 +244,8 @@ impl Run {
             }
             16 if world.ending.is_none() && world.history.terminal.is_none() && self.chance.once_in(6) => {
                 let hashes = hashes(&self.family[world.pod]);
-                world.history.terminal = Some(Terminal::evicted("it took too much".to_owned(), &hashes));
+                world.history.terminal =
+                    Some(Terminal::evicted("it took too much".to_owned(), eviction(), &hashes));
                 "the pod is evicted".to_owned()
             }
             17 => {

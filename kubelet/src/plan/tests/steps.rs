@@ -281,7 +281,7 @@ fn a_terminated_pod_stays_terminated_unless_an_edit_changes_it() {
         let moment = Moment::of(JOB).with("web", 0, exited(0, 90)).tune(|m| {
             m.pod = of("1Mi", "a");
             m.history.emptied = true;
-            let evicted = Terminal::evicted("too much".to_owned(), &hashes(&m.pod));
+            let evicted = Terminal::evicted("too much".to_owned(), eviction(), &hashes(&m.pod));
             m.history.terminal = if is_evicted { Some(evicted) } else { m.plan().terminal };
             // As the next kubelet process reads it.
             let kept = serde_json::to_string(&m.history.terminal).unwrap();
@@ -290,7 +290,8 @@ fn a_terminated_pod_stays_terminated_unless_an_edit_changes_it() {
             m.history.revive(&hashes(&m.pod), at(100));
         });
         assert_eq!(moment.plan().terminal.is_none(), is_new, "evicted: {is_evicted}, {:?}", moment.pod.spec);
-        check(moment, if is_new { "create sandbox 0" } else { "" });
+        let kept = if is_evicted { "remove web0" } else { "" };
+        check(moment, if is_new { "create sandbox 0" } else { kept });
     }
 }
 

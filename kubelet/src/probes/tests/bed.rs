@@ -1,6 +1,6 @@
 //! Test bed for probes: a pod, an engine with one command, servers, and waiting for results.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -151,6 +151,22 @@ impl Runtime for Engine {
         id: &str,
         options: &LogOptions,
     ) -> Result<BoxStream<'static, Result<(Stream, Bytes), Error>>, Error> {
+        unreachable!("probes only run commands")
+    }
+
+    async fn storage(&self, id: &str) -> Result<ContainerStorage, Error> {
+        unreachable!("probes only run commands")
+    }
+
+    async fn images(&self) -> Result<Vec<Image>, Error> {
+        unreachable!("probes only run commands")
+    }
+
+    async fn images_in_use(&self) -> Result<BTreeSet<String>, Error> {
+        unreachable!("probes only run commands")
+    }
+
+    async fn remove_image(&self, name: &str) -> Result<(), Error> {
         unreachable!("probes only run commands")
     }
 

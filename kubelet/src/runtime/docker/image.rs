@@ -5,13 +5,13 @@ use std::time::Duration;
 use bollard::BollardRequest;
 use bollard::auth::DockerCredentials;
 use bollard::models::{CreateImageInfo, ImageInspect};
-use bollard::query_parameters::CreateImageOptions;
+use bollard::query_parameters::{CreateImageOptions, ListImagesOptions, RemoveImageOptions};
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use http::HeaderValue;
 
 use super::Docker;
-use super::errors::{QUERY_TIMEOUT, classify, timed_out, with_timeout};
+use super::errors::{QUERY_TIMEOUT, WORK_TIMEOUT, classify, timed_out, with_timeout};
 use crate::runtime::{Credentials, Error, Image, PullStep};
 
 /// How long a pull may make no progress before it is aborted. The verification of a layer of some GiB takes minutes
@@ -23,6 +23,30 @@ pub(super) async fn image(docker: &Docker, name: &str) -> Result<Option<Image>, 
     match with_timeout(QUERY_TIMEOUT, "inspect the image", name, request).await {
         Ok(found) => Ok(Some(convert(found))),
         Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// All images of the engine.
+pub(super) async fn images(docker: &Docker) -> Result<Vec<Image>, Error> {
+    let request = docker.client().await?.list_images(None::<ListImagesOptions>);
+    let found = with_timeout(QUERY_TIMEOUT, "list images", "images", request).await?;
+    let images = found.into_iter().map(|image| Image {
+        id: image.id,
+        repo_digest: image.repo_digests.into_iter().next(),
+        tags: image.repo_tags.into_iter().filter(|tag| !tag.starts_with("<none>")).collect(),
+        user: String::new(),
+        size_bytes: u64::try_from(image.size).unwrap_or_default(),
+    });
+    Ok(images.collect())
+}
+
+/// Removes a name of an image, and the image with its last name. Without `force`, so the engine refuses it while a
+/// container uses the image.
+pub(super) async fn remove(docker: &Docker, name: &str) -> Result<(), Error> {
+    let request = docker.client().await?.remove_image(name, None::<RemoveImageOptions>, None);
+    match with_timeout(WORK_TIMEOUT, "remove the image", name, request).await {
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
         Err(error) => Err(error),
     }
 }

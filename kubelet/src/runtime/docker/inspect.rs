@@ -1,18 +1,21 @@
 //! Inspects the engine and its containers, and converts responses to the kubelet's types.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::SeekFrom;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bollard::models::{ContainerInspectResponse, ContainerState, ContainerStateStatusEnum, ContainerSummary};
-use bollard::query_parameters::ListContainersOptions;
+use bollard::query_parameters::{InspectContainerOptions, ListContainersOptions};
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
-use super::errors::{QUERY_TIMEOUT, with_timeout};
+use super::errors::{QUERY_TIMEOUT, WORK_TIMEOUT, with_timeout};
 use super::{Docker, logs};
 use crate::observed::{Container, Exit, PodUid, Sandbox, State, Timestamp};
-use crate::runtime::{Error, Identity, Info, Inspected, Listed, TERMINATION_MESSAGE_BYTES, labels};
+use crate::runtime::{
+    ContainerStorage, Error, Identity, Info, Inspected, Listed, TERMINATION_MESSAGE_BYTES, labels,
+};
 
 pub(super) async fn info(docker: &Docker) -> Result<Info, Error> {
     let client = docker.client().await?;
@@ -79,6 +82,30 @@ pub(super) async fn inspect_raw(docker: &Docker, id: &str) -> Result<ContainerIn
         docker.client().await?.inspect_container(id, None),
     )
     .await
+}
+
+/// Where the writable layer and the log of a container are. The engine measures the layer only if its directory is not on
+/// this machine.
+pub(super) async fn storage(docker: &Docker, id: &str) -> Result<ContainerStorage, Error> {
+    let found = inspect_raw(docker, id).await?;
+    let driver = found.graph_driver.and_then(|driver| driver.data.get("UpperDir").map(PathBuf::from));
+    let log = found.log_path.filter(|path| !path.is_empty()).map(PathBuf::from);
+    if let Some(layer) = driver.filter(|layer| layer.is_dir()) {
+        return Ok(ContainerStorage { layer: Some(layer), layer_bytes: None, log });
+    }
+    let options = InspectContainerOptions { size: true };
+    let request = docker.client().await?.inspect_container(id, Some(options));
+    let found = with_timeout(WORK_TIMEOUT, "measure the container", id, request).await?;
+    let layer_bytes = found.size_rw.and_then(|bytes| u64::try_from(bytes).ok());
+    Ok(ContainerStorage { layer: None, layer_bytes, log })
+}
+
+/// Image ids of all containers of the engine.
+pub(super) async fn images_in_use(docker: &Docker) -> Result<BTreeSet<String>, Error> {
+    let options = ListContainersOptions { all: true, ..ListContainersOptions::default() };
+    let request = docker.client().await?.list_containers(Some(options));
+    let found = with_timeout(QUERY_TIMEOUT, "list containers", "containers", request).await?;
+    Ok(found.into_iter().filter_map(|container| container.image_id).collect())
 }
 
 /// Converts the response to an inspection, and adds the termination message of an exited container.

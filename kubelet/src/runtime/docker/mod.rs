@@ -22,7 +22,7 @@ mod stream;
 mod stub;
 mod transport;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ use futures_util::stream::BoxStream;
 use tokio::sync::{OnceCell, Semaphore};
 
 use super::{
-    ContainerSpec, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info,
-    Inspected, Listed, LogOptions, PullStep, Runtime, SandboxSpec, Started, Stream, labels,
+    ContainerSpec, ContainerStorage, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession,
+    Image, Info, Inspected, Listed, LogOptions, PullStep, Runtime, SandboxSpec, Started, Stream, labels,
 };
 use crate::observed::{self, PodUid};
 use errors::with_timeout;
@@ -218,6 +218,22 @@ impl Runtime for Docker {
         options: &LogOptions,
     ) -> Result<BoxStream<'static, Result<(Stream, Bytes), Error>>, Error> {
         logs::logs(self, id, options).await
+    }
+
+    async fn storage(&self, id: &str) -> Result<ContainerStorage, Error> {
+        inspect::storage(self, id).await
+    }
+
+    async fn images(&self) -> Result<Vec<Image>, Error> {
+        image::images(self).await
+    }
+
+    async fn images_in_use(&self) -> Result<BTreeSet<String>, Error> {
+        inspect::images_in_use(self).await
+    }
+
+    async fn remove_image(&self, name: &str) -> Result<(), Error> {
+        image::remove(self, name).await
     }
 
     async fn image(&self, name: &str) -> Result<Option<Image>, Error> {

@@ -35,6 +35,14 @@ impl ImageStore {
         self.published.insert(short(name).to_owned(), rights);
     }
 
+    pub fn all(&self) -> Vec<Image> {
+        self.local.values().cloned().collect()
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        self.local.remove(short(name));
+    }
+
     pub fn find(&self, name: &str) -> Option<Image> {
         let by_name = self.local.get(short(name));
         by_name.or_else(|| self.local.values().find(|image| image.id == name)).cloned()

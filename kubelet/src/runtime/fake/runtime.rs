@@ -1,5 +1,6 @@
 //! Implements [`Runtime`] for the fake engine.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,8 +15,8 @@ use super::program::{Program, Step};
 use super::{Fake, HANG};
 use crate::observed::{Container, PodUid, Sandbox, State};
 use crate::runtime::{
-    ContainerSpec, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info,
-    Inspected, Listed, LogOptions, PullStep, Runtime, SandboxSpec, Started, Stream,
+    ContainerSpec, ContainerStorage, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession,
+    Image, Info, Inspected, Listed, LogOptions, PullStep, Runtime, SandboxSpec, Started, Stream,
 };
 
 #[async_trait]
@@ -267,6 +268,32 @@ impl Runtime for Fake {
             }
         });
         Ok(lines.boxed())
+    }
+
+    async fn storage(&self, id: &str) -> Result<ContainerStorage, Error> {
+        self.engine.enter("storage", id)?;
+        self.with(id, |_| ContainerStorage::default())
+    }
+
+    async fn images(&self) -> Result<Vec<Image>, Error> {
+        self.engine.enter("images", "")?;
+        Ok(self.engine.images.lock().unwrap().all())
+    }
+
+    async fn images_in_use(&self) -> Result<BTreeSet<String>, Error> {
+        self.engine.enter("images_in_use", "")?;
+        let seen: Vec<Inspected> = self.engine.containers().values().map(Record::seen).collect();
+        let ids = seen.into_iter().filter_map(|seen| match seen {
+            Inspected::Container(_, container) => Some(container.image_id),
+            Inspected::Sandbox(..) => None,
+        });
+        Ok(ids.collect())
+    }
+
+    async fn remove_image(&self, name: &str) -> Result<(), Error> {
+        self.engine.enter("remove_image", name)?;
+        self.engine.images.lock().unwrap().remove(name);
+        Ok(())
     }
 
     async fn image(&self, name: &str) -> Result<Option<Image>, Error> {

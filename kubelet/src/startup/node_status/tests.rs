@@ -4,7 +4,7 @@
 use tokio::time::{Instant, timeout};
 
 use super::*;
-use crate::node::Pressure;
+use crate::observed::Pressure;
 use crate::runtime::fake::Fake;
 
 /// The status of a condition in the next node report.
