@@ -32,6 +32,7 @@ pub struct Metrics {
     image_pull: Histogram,
     probes: Counters,
     evictions: Counters,
+    images_collected: Counters,
     process: Process,
 }
 
@@ -84,6 +85,7 @@ impl Metrics {
             image_pull: long_seconds(),
             probes: Counters::default(),
             evictions: Counters::default(),
+            images_collected: Counters::default(),
             process: Process::default(),
         };
         metrics.register(node, git_version);
@@ -173,6 +175,11 @@ impl Metrics {
         );
         r.register("prober_probe", "Number of probes by result", self.probes.clone());
         r.register("kubelet_evictions", "Number of evicted pods, by eviction signal", self.evictions.clone());
+        r.register(
+            "kubelet_image_garbage_collected",
+            "Number of images removed by garbage collection, by reason: age or space",
+            self.images_collected.clone(),
+        );
         self.process.register(r);
     }
 
@@ -218,6 +225,11 @@ impl Metrics {
     /// Records an eviction with its eviction signal, such as `memory.available` or `emptydirfs.limit`.
     pub fn evicted(&self, signal: &str) {
         self.evictions.get_or_create(&vec![("eviction_signal", signal.to_owned())]).inc();
+    }
+
+    /// Records the removal of an unused image. The reason is `age` or `space`.
+    pub fn image_garbage_collected(&self, reason: &str) {
+        self.images_collected.get_or_create(&vec![("reason", reason.to_owned())]).inc();
     }
 
     /// The counters of one probe. The caller keeps them while the probe exists.

@@ -1,6 +1,7 @@
 //! The settings of a kubelet, after flags and configuration file were read.
 
 mod eviction;
+mod image_gc;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
 pub use eviction::{Eviction, EvictionTexts, Signal, Texts, Threshold, ThresholdValue};
+pub use image_gc::ImageGc;
 
 /// The file in `cert_dir` with the CA bundle of the cluster.
 pub const CLUSTER_AUTHORITIES: &str = "ca.crt";
@@ -144,6 +146,8 @@ pub struct Options {
     pub container_log_max_files: u32,
     /// Thresholds and periods of the eviction manager.
     pub eviction: Eviction,
+    /// When unused images are removed.
+    pub image_gc: ImageGc,
 }
 
 impl Options {
@@ -183,6 +187,7 @@ impl Options {
             container_log_max_bytes: 10 * 1024 * 1024,
             container_log_max_files: 5,
             eviction: Eviction::default(),
+            image_gc: ImageGc::default(),
         }
     }
 }
@@ -233,6 +238,10 @@ impl Options {
             "allowedUnsafeSysctls": self.allowed_unsafe_sysctls,
             "containerLogMaxSize": self.container_log_max_bytes.to_string(),
             "containerLogMaxFiles": self.container_log_max_files,
+            "imageGCHighThresholdPercent": self.image_gc.high_percent,
+            "imageGCLowThresholdPercent": self.image_gc.low_percent,
+            "imageMinimumGCAge": seconds(self.image_gc.min_age),
+            "imageMaximumGCAge": seconds(self.image_gc.max_age),
             "evictionHard": self.eviction.to_map(|t| t.is_hard().then(|| t.value.to_text(t.signal))),
             "evictionSoft": self.eviction.to_map(|t| (!t.is_hard()).then(|| t.value.to_text(t.signal))),
             "evictionSoftGracePeriod": self.eviction.to_map(|t| (!t.is_hard()).then(|| seconds(t.grace))),

@@ -6,7 +6,11 @@ use std::sync::Mutex;
 use std::thread;
 
 use bollard::auth::DockerCredentials;
-use bollard::query_parameters::{PushImageOptionsBuilder, RemoveImageOptionsBuilder, TagImageOptionsBuilder};
+use bollard::models::{ContainerConfig, ContainerCreateBody};
+use bollard::query_parameters::{
+    CommitContainerOptionsBuilder, CreateContainerOptions, PushImageOptionsBuilder, RemoveContainerOptions,
+    RemoveImageOptionsBuilder, TagImageOptionsBuilder,
+};
 use futures_util::StreamExt;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -92,20 +96,34 @@ impl Registry {
     /// Pushes the test image to the registry under the given name. Removes the name from the engine, so that the
     /// engine must pull the image.
     pub async fn push(&self, engine: &Engine, repository: &str, tag: &str) -> String {
+        let full = format!("{}/{repository}", self.address());
+        let options = TagImageOptionsBuilder::new().repo(&full).tag(tag).build();
+        engine.docker().tag_image(IMAGE, Some(options)).await.unwrap();
+        self.push_local(engine, &full, tag).await
+    }
+
+    /// Pushes a new image with the files of the test image. No other test uses it, because it has an id of its own.
+    pub async fn push_new(&self, engine: &Engine, repository: &str, tag: &str) -> String {
         let docker = engine.docker();
         let full = format!("{}/{repository}", self.address());
-        let name = format!("{full}:{tag}");
-        docker
-            .tag_image(IMAGE, Some(TagImageOptionsBuilder::new().repo(&full).tag(tag).build()))
-            .await
-            .unwrap();
+        let body = ContainerCreateBody { image: Some(IMAGE.to_owned()), ..ContainerCreateBody::default() };
+        let id = docker.create_container(None::<CreateContainerOptions>, body).await.unwrap().id;
+        let options = CommitContainerOptionsBuilder::new().container(&id).repo(&full).tag(tag).build();
+        docker.commit_container(options, ContainerConfig::default()).await.unwrap();
+        docker.remove_container(&id, None::<RemoveContainerOptions>).await.unwrap();
+        self.push_local(engine, &full, tag).await
+    }
+
+    /// Pushes an image of the engine, and removes its name there.
+    async fn push_local(&self, engine: &Engine, full: &str, tag: &str) -> String {
+        let (docker, name) = (engine.docker(), format!("{full}:{tag}"));
         let credentials = DockerCredentials {
             username: Some(USER.to_owned()),
             password: Some(PASSWORD.to_owned()),
             ..DockerCredentials::default()
         };
         let options = PushImageOptionsBuilder::new().tag(tag).build();
-        let mut progress = docker.push_image(&full, Some(options), Some(credentials));
+        let mut progress = docker.push_image(full, Some(options), Some(credentials));
         while let Some(step) = progress.next().await {
             step.unwrap_or_else(|error| panic!("push of {name}: {error}"));
         }

@@ -7,6 +7,7 @@
 
 mod candidates;
 mod decide;
+mod image_gc;
 mod rank;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use self::candidates::{Candidates, DiskScope};
 use self::decide::{Met, State, decide, is_resolved, pressure_of};
+pub use self::image_gc::ImageGarbageCollection;
 use self::rank::{message, rank, resource_of};
+use crate::images::ImageCollector;
 use crate::node::{Observed, PressureMonitor};
 use crate::observed::{self, PodUid, Pressure, PressureStates, Timestamp, active_pressures};
 use crate::options::{Eviction, Signal};
@@ -47,6 +50,7 @@ pub struct EvictionManager {
     pub monitor: PressureMonitor,
     pub deps: Arc<Dependencies>,
     pub stats: Arc<StatsProvider>,
+    pub images: Arc<ImageCollector>,
     /// The engine's data directory. A change triggers an observation.
     pub data_root: watch::Receiver<PathBuf>,
     /// The pressure conditions. They are `None` before the first observation.
@@ -98,6 +102,9 @@ impl EvictionManager {
         self.deps.outbox.note(about, Severity::Warning, "EvictionThresholdMet", message);
         if is_of_engine(signal, observed.is_image_fs_dedicated) {
             self.remove_dead_containers(Timestamp::now()).await;
+            if let Err(error) = self.images.remove_unused(Timestamp::now()).await {
+                tracing::warn!(%error, "cannot remove unused images");
+            }
             let now = self.observe().await;
             if is_resolved(&self.settings, &now.amounts) {
                 tracing::info!(resource, "reclaimed enough without evicting pods");

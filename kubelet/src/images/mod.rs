@@ -1,5 +1,7 @@
 //! Image manager: makes images available according to the pull policy, with the credentials of pod and node.
 
+pub mod collector;
+pub mod gc;
 pub mod keyring;
 pub mod name;
 mod node;
@@ -11,7 +13,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::metrics::Metrics;
+use crate::observed::Timestamp;
 use crate::runtime::{self, Image, Runtime};
+pub use collector::{GcError, ImageCollector};
 use keyring::Keyring;
 use name::{ImageName, InvalidName};
 pub use progress::Progress;
@@ -82,6 +86,7 @@ pub struct Images {
     metrics: Arc<Metrics>,
     pulls: pulls::Pulls,
     node: node::NodeKeys,
+    collector: Arc<ImageCollector>,
 }
 
 impl Images {
@@ -92,9 +97,10 @@ impl Images {
         pulls_at_once: usize,
         root_dir: &Path,
         metrics: Arc<Metrics>,
+        collector: Arc<ImageCollector>,
     ) -> Self {
         let pulls = pulls::Pulls::new(runtime.clone(), pulls_at_once);
-        Self { runtime, metrics, pulls, node: node::NodeKeys::of(root_dir) }
+        Self { runtime, metrics, pulls, node: node::NodeKeys::of(root_dir), collector }
     }
 
     /// Makes an image available. `pulling` is called when a pull starts, and on progress. Credentials of the pod
@@ -111,6 +117,7 @@ impl Images {
     ) -> Result<(Image, Pulled), Error> {
         let parsed = ImageName::parse(name)?;
         let here = self.runtime.image(name).await.map_err(Error::Inspect)?;
+        let id_before = here.as_ref().map(|image| image.id.clone());
         match (policy, here) {
             (Policy::IfNotPresent | Policy::Never, Some(image)) => return Ok((image, Pulled::Present)),
             (Policy::Never, None) => return Err(Error::NeverPull(name.to_owned())),
@@ -124,6 +131,11 @@ impl Images {
         let image = self.runtime.image(name).await.map_err(Error::Inspect)?;
         let vanished =
             || Error::Inspect(runtime::Error::NotFound { what: format!("the image {name} just pulled") });
-        image.map(|image| (image, Pulled::Fetched)).ok_or_else(vanished)
+        let image = image.ok_or_else(vanished)?;
+        // An image that was here before was pulled by another user of the engine.
+        if id_before.as_ref() != Some(&image.id) {
+            self.collector.pulled(&image.id, parsed.to_pull().to_string(), Timestamp::now()).await;
+        }
+        Ok((image, Pulled::Fetched))
     }
 }

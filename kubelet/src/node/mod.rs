@@ -23,7 +23,7 @@ pub use pressure::{Amount, Observations, Observed};
 pub use pressure_monitor::PressureMonitor;
 pub use report::{EngineState, Moment, labels, report};
 
-use crate::options::{Eviction, Options, RESOLV_CONF, Signal};
+use crate::options::{Options, RESOLV_CONF, Signal};
 use crate::runtime::Info;
 use crate::runtime::spec::Dns;
 use crate::spec::{CgroupDriver, Facts};
@@ -31,12 +31,20 @@ use crate::spec::{CgroupDriver, Facts};
 /// The facts of the node before the engine has answered.
 pub fn facts(options: &Options) -> Facts {
     let host_ips = addresses(options.node_ip);
+    let (memory_bytes, ephemeral_storage_bytes) =
+        (machine::memory_bytes(), machine::disk_bytes(&options.root_dir));
+    let reserved = |signal, capacity: i64| {
+        let reserved = options.eviction.reserved(signal, u64::try_from(capacity).unwrap_or_default());
+        i64::try_from(reserved).unwrap_or(capacity)
+    };
     Facts {
         node_name: options.node_name.clone(),
         host_ips,
         cpu_milli: machine::cpus() * 1000,
-        memory_bytes: machine::memory_bytes(),
-        ephemeral_storage_bytes: machine::disk_bytes(&options.root_dir),
+        memory_bytes,
+        reserved_memory_bytes: reserved(Signal::MemoryAvailable, memory_bytes),
+        ephemeral_storage_bytes,
+        reserved_storage_bytes: reserved(Signal::NodeFsAvailable, ephemeral_storage_bytes),
         cluster_dns: options.cluster_dns.clone(),
         node_dns: options.node_dns,
         cluster_domain: options.cluster_domain.clone(),
@@ -70,17 +78,12 @@ pub fn addresses(given: Option<IpAddr>) -> Vec<IpAddr> {
 
 /// The allocatable resources: the capacity without what hard eviction thresholds keep free. Nothing else is reserved
 /// for the system.
-pub fn allocatable(facts: &Facts, eviction: &Eviction) -> ResourceList {
-    let without = |capacity: i64, signal| {
-        let reserved = eviction.reserved(signal, u64::try_from(capacity).unwrap_or_default());
-        let left = capacity.saturating_sub(i64::try_from(reserved).unwrap_or(i64::MAX));
-        Quantity::from_units(left, Format::BinarySi)
-    };
-    let storage = without(facts.ephemeral_storage_bytes, Signal::NodeFsAvailable);
+pub fn allocatable(facts: &Facts) -> ResourceList {
+    let bytes = |bytes| Quantity::from_units(bytes, Format::BinarySi);
     let amounts = [
         ("cpu", Quantity::from_milli(facts.cpu_milli)),
-        ("memory", without(facts.memory_bytes, Signal::MemoryAvailable)),
-        ("ephemeral-storage", storage),
+        ("memory", bytes(facts.allocatable_memory_bytes())),
+        ("ephemeral-storage", bytes(facts.allocatable_storage_bytes())),
     ];
     amounts.into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect()
 }

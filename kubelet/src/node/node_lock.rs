@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::geteuid;
 use sha2::{Digest as _, Sha256};
@@ -64,6 +65,7 @@ impl NodeLock {
     ) -> io::Result<Result<Self, NodeNameInUse>> {
         let key = Sha256::digest([node, &canonical_endpoint(endpoint)].join("\0"));
         let path = directory.join(format!("kubelet-{}.lock", hex::encode(&key[..16])));
+        remove_stale(directory, &path);
         for _ in 0..MAX_TRIES {
             let mut options = OpenOptions::new();
             let mut lock =
@@ -81,6 +83,24 @@ impl NodeLock {
             return Ok(Ok(Self { path, _lock: lock }));
         }
         Err(io::Error::other(format!("another program repeatedly creates and removes {}", path.display())))
+    }
+}
+
+/// Removes the files of kubelets that were killed, except the one at `own`. A file that cannot be removed stays.
+fn remove_stale(directory: &Path, own: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_lock =
+            name.to_str().is_some_and(|name| name.starts_with("kubelet-") && name.ends_with(".lock"));
+        if !is_lock || path == own {
+            continue;
+        }
+        let Ok(lock) = OpenOptions::new().read(true).write(true).open(&path) else { continue };
+        // Removed while it is locked, like the file of a kubelet that ends.
+        if command::lock(&lock, Duration::ZERO).is_ok_and(|is_locked| is_locked) && is_same_file(&lock, &path)
+        {
+            let _ = fs::remove_file(&path);
+        }
     }
 }
 
@@ -187,6 +207,21 @@ mod tests {
         let _first = acquire(folder.path(), "n", ENGINE).unwrap();
         let _other_name = acquire(folder.path(), "m", ENGINE).unwrap();
         let _other_engine = acquire(folder.path(), "n", "tcp://10.0.0.2:2375").unwrap();
+    }
+
+    #[test]
+    fn lock_files_of_killed_kubelets_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = acquire(folder.path(), "held", ENGINE).unwrap();
+        for name in ["kubelet-1.lock", "kubelet-2.lock", "network.lock"] {
+            fs::write(folder.path().join(name), "4194304\n/gone\n").unwrap();
+        }
+        let own = acquire(folder.path(), "own", ENGINE).unwrap();
+        let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(left.len(), 3, "{left:?}");
+        for path in [&held.path, &own.path, &folder.path().join("network.lock")] {
+            assert!(left.contains(path), "{left:?}");
+        }
     }
 
     #[test]

@@ -54,10 +54,8 @@ pub fn report(
     .into_iter()
     .map(|(name, amount)| (name.to_owned(), amount))
     .collect();
-    let mut allocatable: BTreeMap<String, String> = allocatable(facts, &options.eviction)
-        .into_iter()
-        .map(|(name, amount)| (name, amount.to_string()))
-        .collect();
+    let mut allocatable: BTreeMap<String, String> =
+        allocatable(facts).into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
     allocatable.insert("pods".to_owned(), options.max_pods.to_string());
     let internal = facts.host_ips.iter().map(|ip| ("InternalIP".to_owned(), ip.to_string()));
     let addresses = internal.chain([("Hostname".to_owned(), options.node_name.clone())]).collect();

@@ -16,10 +16,14 @@ pub struct Facts {
     pub host_ips: Vec<IpAddr>,
     /// Allocatable CPU in thousandths of a core.
     pub cpu_milli: i64,
-    /// Allocatable memory in bytes.
+    /// Memory of the machine in bytes.
     pub memory_bytes: i64,
-    /// Allocatable ephemeral storage in bytes.
+    /// Memory in bytes that hard eviction thresholds keep free. The rest is allocatable.
+    pub reserved_memory_bytes: i64,
+    /// Size of the file system for local ephemeral storage, in bytes.
     pub ephemeral_storage_bytes: i64,
+    /// Ephemeral storage in bytes that hard eviction thresholds keep free. The rest is allocatable.
+    pub reserved_storage_bytes: i64,
     /// Name servers of the cluster; empty for none.
     pub cluster_dns: Vec<IpAddr>,
     /// Whether the DNS server of the node serves the cluster's names, in place of `cluster_dns`.
@@ -43,6 +47,16 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Allocatable memory in bytes.
+    pub fn allocatable_memory_bytes(&self) -> i64 {
+        self.memory_bytes.saturating_sub(self.reserved_memory_bytes)
+    }
+
+    /// Allocatable ephemeral storage in bytes.
+    pub fn allocatable_storage_bytes(&self) -> i64 {
+        self.ephemeral_storage_bytes.saturating_sub(self.reserved_storage_bytes)
+    }
+
     /// The IP addresses of a pod. With host network, they are those of the node, otherwise those of its sandbox.
     pub fn pod_ips<'a>(&'a self, pod: &Pod, sandbox: Option<&'a Sandbox>) -> &'a [IpAddr] {
         if super::host_network(pod) { &self.host_ips } else { sandbox.map_or(&[], |sandbox| &sandbox.ips) }

@@ -131,8 +131,8 @@ pub(crate) fn resource_field(
     let amount = amount_of(container, kind, resource).map(measure).filter(|&n| n != 0);
     let amount = match (kind, resource) {
         ("limits", "cpu") => amount.unwrap_or(facts.cpu_milli),
-        ("limits", "memory") => amount.unwrap_or(facts.memory_bytes),
-        ("limits", "ephemeral-storage") => amount.unwrap_or(facts.ephemeral_storage_bytes),
+        ("limits", "memory") => amount.unwrap_or_else(|| facts.allocatable_memory_bytes()),
+        ("limits", "ephemeral-storage") => amount.unwrap_or_else(|| facts.allocatable_storage_bytes()),
         ("requests", "cpu" | "memory" | "ephemeral-storage") => amount.unwrap_or(0),
         ("limits" | "requests", _) if resource.starts_with("hugepages-") => amount.unwrap_or(0),
         _ => return Err(unsupported()),

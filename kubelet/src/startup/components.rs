@@ -14,10 +14,10 @@ use crate::cluster;
 use crate::cluster::policies;
 use crate::cluster::services::ServiceSnapshot;
 use crate::desired::{self, Desired, Snapshot};
-use crate::eviction::EvictionManager;
+use crate::eviction::{EvictionManager, ImageGarbageCollection};
 use crate::health::Health;
 use crate::identity;
-use crate::images::Images;
+use crate::images::{ImageCollector, Images};
 use crate::metrics::Metrics;
 use crate::network::Members;
 use crate::node::{self, PressureMonitor};
@@ -125,13 +125,30 @@ pub(super) fn start(
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
     let (extended_sender, extended) = watch::channel(ResourceList::default());
     let node = node(options, &facts.borrow());
+    let images = Arc::new(ImageCollector::new(
+        runtime.clone(),
+        options.image_gc,
+        &options.root_dir,
+        metrics.clone(),
+        Timestamp::now(),
+    ));
     let engine = Engine { runtime, pleg, cgroups, slices, facts };
-    let deps = Arc::new(dependencies(options, reporting, engine));
+    let deps = Arc::new(dependencies(options, reporting, engine, images.clone()));
     let volumes = deps.volumes.clone();
+    let monitor = || PressureMonitor::new(Path::new("/proc"), &options.root_dir);
+    let image_gc = ImageGarbageCollection {
+        node: options.node_name.clone(),
+        collector: images.clone(),
+        monitor: monitor(),
+        data_root: data_root.clone(),
+        outbox: outbox.clone(),
+    };
+    tasks.spawn("image garbage collection", image_gc.run());
     let manager = EvictionManager {
         node: options.node_name.clone(),
         settings: options.eviction.clone(),
-        monitor: PressureMonitor::new(Path::new("/proc"), &options.root_dir),
+        monitor: monitor(),
+        images,
         deps: deps.clone(),
         stats: stats.clone(),
         data_root,
@@ -159,7 +176,7 @@ fn node(options: &Options, facts: &Arc<Facts>) -> desired::Node {
     desired::Node {
         labels: Some(node::labels(options)),
         max_pods: Some(options.max_pods),
-        allocatable: node::allocatable(facts, &options.eviction),
+        allocatable: node::allocatable(facts),
         extended: ResourceList::default(),
         facts: facts.clone(),
         pressures: Vec::new(),
@@ -185,11 +202,16 @@ struct Engine {
 }
 
 /// The dependencies of pod workers.
-fn dependencies(options: &Options, reporting: &Reporting, engine: Engine) -> Dependencies {
+fn dependencies(
+    options: &Options,
+    reporting: &Reporting,
+    engine: Engine,
+    collector: Arc<ImageCollector>,
+) -> Dependencies {
     let Reporting { outbox, metrics, .. } = reporting;
     let Engine { runtime, pleg, cgroups, slices, facts } = engine;
-    let images =
-        Images::new(runtime.clone(), options.max_parallel_image_pulls, &options.root_dir, metrics.clone());
+    let parallel = options.max_parallel_image_pulls;
+    let images = Images::new(runtime.clone(), parallel, &options.root_dir, metrics.clone(), collector);
     Dependencies {
         runtime,
         pleg,

@@ -1,5 +1,7 @@
 //! Images from a registry: public, password-protected, missing, and with each pull policy.
 
+use bollard::query_parameters::CreateImageOptionsBuilder;
+use futures_util::StreamExt as _;
 use tests::manifest::FOREVER;
 use tests::manifest::pod;
 use tests::{PASSWORD, Pod, Registry, USER, World};
@@ -120,4 +122,56 @@ async fn hanging_pull_blocks_neither_edit_nor_deletion() {
     world.remove("removed.yaml");
     world.wait_ready("edited").await;
     world.wait_gone("removed").await;
+}
+
+/// Whether the engine has an image of this name.
+async fn has_image(world: &World, name: &str) -> bool {
+    world.engine.docker().inspect_image(name).await.is_ok()
+}
+
+#[tokio::test]
+async fn unused_images_are_removed_if_the_kubelet_pulled_them() {
+    // Every disk is fuller than 1 %, and no image is too young.
+    let policy = "imageGCHighThresholdPercent: 1\nimageGCLowThresholdPercent: 0\nimageMinimumGCAge: 0s\n";
+    let mut world = World::new("imagegc").await.with_config(policy);
+    let registry = Registry::open().await;
+    let pulled = registry.push_new(&world.engine, "team/pulled", "1").await;
+    let foreign = registry.push_new(&world.engine, "team/foreign", "1").await;
+    let options = CreateImageOptionsBuilder::new().from_image(&foreign).build();
+    let steps = world.engine.docker().create_image(Some(options), None, None).collect::<Vec<_>>().await;
+    assert!(steps.iter().all(Result::is_ok), "{steps:?}");
+    world.start().await;
+    world.write("app.yaml", &of_image("app", &pulled, "IfNotPresent", ""));
+    // The registry is asked, and has the image that another user of the engine pulled before.
+    world.write("other.yaml", &of_image("other", &foreign, "Always", ""));
+    for name in ["app", "other"] {
+        world.wait_ready(name).await;
+    }
+
+    // A kubelet collects as soon as its engine answers. The images are in use, so it finds too few.
+    let failed = async || {
+        let events = world.get("events").await?;
+        let found = events.iter().filter(|event| event["reason"] == "FreeDiskSpaceFailed");
+        let text = found.map(|event| event["message"].to_string()).collect::<Vec<_>>().join("\n");
+        let wanted = "Failed to garbage collect required amount of images. Attempted to free";
+        if text.contains(wanted) { Ok(()) } else { Err(format!("{events:?}")) }
+    };
+    world.wait_for("the event of a failed collection", failed).await;
+    world.stop().await;
+    world.start().await;
+    for name in ["app", "other"] {
+        world.wait_ready(name).await;
+        world.remove(&format!("{name}.yaml"));
+        world.wait_gone(name).await;
+    }
+    assert!(
+        has_image(&world, &pulled).await && has_image(&world, &foreign).await,
+        "nothing is collected yet"
+    );
+    world.stop().await;
+    world.start().await;
+    let collected = async || if has_image(&world, &pulled).await { Err("it is there") } else { Ok(()) };
+    let collected = async || collected().await.map_err(str::to_owned);
+    world.wait_for("the pulled image to go", collected).await;
+    assert!(has_image(&world, &foreign).await, "another user of the engine pulled it");
 }

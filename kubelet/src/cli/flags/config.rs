@@ -95,6 +95,10 @@ const SUPPORTED: &[(&str, Setter)] = &[
     ("containerLogMaxFiles", |v, d| {
         set(&mut d.options.container_log_max_files, number(v, 2, i64::from(i32::MAX)))
     }),
+    ("imageGCHighThresholdPercent", |v, d| set(&mut d.options.image_gc.high_percent, number(v, 0, 100))),
+    ("imageGCLowThresholdPercent", |v, d| set(&mut d.options.image_gc.low_percent, number(v, 0, 100))),
+    ("imageMinimumGCAge", |v, d| set(&mut d.options.image_gc.min_age, parsed(v, values::duration))),
+    ("imageMaximumGCAge", |v, d| set(&mut d.options.image_gc.max_age, parsed(v, values::duration))),
     ("evictionHard", |v, d| set(&mut d.eviction.hard, texts(v).map(Some))),
     ("evictionSoft", |v, d| set(&mut d.eviction.soft, texts(v).map(Some))),
     ("evictionSoftGracePeriod", |v, d| set(&mut d.eviction.soft_grace, texts(v).map(Some))),
@@ -140,10 +144,6 @@ const IGNORED: &[&str] = &[
     "failSwapOn",
     "featureGates",
     "hairpinMode",
-    "imageGCHighThresholdPercent",
-    "imageGCLowThresholdPercent",
-    "imageMaximumGCAge",
-    "imageMinimumGCAge",
     "imagePullCredentialsVerificationPolicy",
     "imageServiceEndpoint",
     "iptablesDropBit",

@@ -94,6 +94,7 @@ pub fn read(
         Ok(thresholds) => draft.options.eviction.thresholds = thresholds,
         Err(wrong) => mistakes.extend(wrong),
     }
+    mistakes.extend(draft.options.image_gc.mistakes());
     if draft.options.pod_network == Some(PodNetwork::Docker) && !draft.options.pod_cidrs.is_empty() {
         mistakes.push(
             "--pod-cidr, --pod-network docker: the engine gives pods addresses of its own network; leave --pod-cidr (podCIDR in \

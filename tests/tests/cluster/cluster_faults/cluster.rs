@@ -17,8 +17,8 @@ pub const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub const PATIENCE: Duration = Duration::from_secs(2);
 /// The maximum time of a recovery on a busy machine.
 pub const RECOVERY: Duration = Duration::from_secs(120);
-/// The taint of a node whose disk is full.
-pub const DISK_PRESSURE: &str = "node.kubernetes.io/disk-pressure";
+/// A kubelet with a full disk neither evicts nor rejects pods, so that the effects of the disk itself are visible.
+const NO_DISK_THRESHOLDS: [&str; 2] = ["--eviction-hard", "memory.available<1Mi"];
 /// The size in megabytes of the disks that can be filled.
 const SMALL: u32 = 48;
 
@@ -64,8 +64,6 @@ pub struct Cluster {
     /// Pods by their UIDs.
     pub promises: BTreeMap<String, Promise>,
     pub writer: Writer,
-    /// The machine whose kubelet may report disk pressure: the condition lasts for minutes after space is available.
-    pub short: Option<usize>,
     made: usize,
 }
 
@@ -104,10 +102,9 @@ impl Cluster {
             machines[0].node.set_clock(of_kubelet);
         }
         master.start().await;
-        join_all(machines.iter_mut().map(|machine| machine.join(&master, &[]))).await;
+        join_all(machines.iter_mut().map(|machine| machine.join(&master, &NO_DISK_THRESHOLDS))).await;
         let writer = Writer::start(&master);
-        let mut cluster =
-            Self { disk, bed, master, machines, promises: BTreeMap::new(), writer, short: None, made: 0 };
+        let mut cluster = Self { disk, bed, master, machines, promises: BTreeMap::new(), writer, made: 0 };
         cluster.have_owner().await;
         for on in 0..3 {
             cluster.make(on, Fate::Stays).await;
@@ -155,13 +152,11 @@ impl Cluster {
             let seconds = if fate == Fate::Fickle { 1 } else { 300 };
             json!({"key": format!("node.kubernetes.io/{reason}"), "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds})
         };
-        // Pods tolerate the disk-pressure taint: on a node without pods a full disk would have no visible effect.
-        let full = json!({"key": DISK_PRESSURE, "operator": "Exists", "effect": "NoSchedule"});
         let mut pod = json!({
             "metadata": {"name": name},
             "spec": {
                 "nodeSelector": {"kubernetes.io/hostname": self.machines[on].node.node},
-                "tolerations": [tolerated("not-ready"), tolerated("unreachable"), full],
+                "tolerations": [tolerated("not-ready"), tolerated("unreachable")],
                 "terminationGracePeriodSeconds": grace, "containers": [main], "volumes": volumes,
             },
         });

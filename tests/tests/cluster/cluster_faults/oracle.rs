@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::Value;
 use tests::{Container, Pod};
 
-use crate::cluster_faults::cluster::{Cluster, DISK_PRESSURE, Fate, MAPS, PODS, Promise};
+use crate::cluster_faults::cluster::{Cluster, Fate, MAPS, PODS, Promise};
 use crate::cluster_faults::writer::has_all;
 
 impl Cluster {
@@ -62,12 +62,7 @@ impl Cluster {
         }
         for node in nodes.iter().map(|node| Pod(node.clone())) {
             let is_of = |on: &usize| self.machines[*on].node.node == node.name();
-            let is_full = |taint: &Value| taint["key"] == DISK_PRESSURE && taint["effect"] == "NoSchedule";
-            let is_fit = match node.0["spec"]["taints"].as_array().map(Vec::as_slice) {
-                None => true,
-                Some([only]) => is_full(only) && self.short.iter().any(is_of),
-                Some(_) => false,
-            };
+            let is_fit = node.0["spec"]["taints"].as_array().is_none_or(Vec::is_empty);
             let is_well = node.is_ready() && is_fit;
             if !is_well && !away.iter().any(is_of) {
                 return Err(format!("a node is not ready, or has taints: {}", node.0));

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use kubelet::images::keyring::Keyring;
-use kubelet::images::{Error, Images, Policy, Pulled};
+use kubelet::images::{Error, ImageCollector, Images, Policy, Pulled};
 use kubelet::metrics::Metrics;
+use kubelet::observed::Timestamp;
+use kubelet::options::ImageGc;
 use kubelet::runtime::docker::{Docker, Settings};
 use tests::{Engine, PASSWORD, Registry, USER};
 
@@ -12,7 +14,11 @@ use tests::{Engine, PASSWORD, Registry, USER};
 fn images() -> (Images, tempfile::TempDir) {
     let root = tempfile::tempdir().unwrap();
     let docker = Docker::connect(&Engine::endpoint(), "pull", Settings::default()).unwrap();
-    (Images::new(Arc::new(docker), 2, root.path(), Arc::new(Metrics::new("n", "v1.36.0"))), root)
+    let (docker, metrics) = (Arc::new(docker), Arc::new(Metrics::new("n", "v1.36.0")));
+    let now = Timestamp::now();
+    let collector =
+        ImageCollector::new(docker.clone(), ImageGc::default(), root.path(), metrics.clone(), now);
+    (Images::new(docker, 2, root.path(), metrics, Arc::new(collector)), root)
 }
 
 /// The secret that `kubectl create secret docker-registry` creates.
