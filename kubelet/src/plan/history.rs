@@ -142,6 +142,9 @@ pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
 /// shows it until the next sync of the pod, after ten seconds or more. Clients poll every two seconds.
 pub(super) const FAILURE_SHOWN: Duration = Duration::from_secs(3);
 
+/// How recent the end of a container is that this kubelet process did not see running.
+const RECENT: Duration = Duration::from_secs(60);
+
 impl Failure {
     /// When a failed pull is first shown as `ImagePullBackOff`, or `None` for other failures.
     pub fn backs_off_at(&self) -> Option<Timestamp> {
@@ -196,6 +199,24 @@ impl History {
             let is_written = written.last.get(name).is_some_and(|written| written.attempt >= last.attempt);
             !is_written && !is_kept(name, last.attempt)
         })
+    }
+
+    /// Containers that the kernel has killed for lack of memory since the last [`Self::remember`]. An older end that is
+    /// not in the history does not count: an earlier kubelet process has reported it.
+    pub fn new_oom_kills<'a>(
+        &self,
+        observed: &'a observed::Pod,
+        now: Timestamp,
+    ) -> Vec<&'a observed::Container> {
+        let is_new = |container: &&observed::Container| {
+            let State::Exited(exit) = &container.state else { return false };
+            let last = self.last.get(&container.name).filter(|last| last.attempt >= container.attempt);
+            let is_unknown =
+                last.is_none_or(|last| last.attempt == container.attempt && last.ended.is_none());
+            let age = Duration::try_from(now.duration_since(exit.finished_at)).unwrap_or_default();
+            exit.oom_killed && is_unknown && (last.is_some() || age < RECENT)
+        };
+        observed.containers.iter().filter(is_new).collect()
     }
 
     /// Records facts about the observed pod that the engine may forget.

@@ -173,6 +173,7 @@ impl PodWorker {
         let observed = self.observed.borrow_and_update().clone();
         let (now, began) = (Timestamp::now(), Instant::now());
         let is_first = self.saved.is_none();
+        self.report_oom_kills(&observed, now);
         self.history.remember(&observed, now);
         self.sync_probes(&observed);
         let probe_results = self.prober.probe_results();

@@ -65,6 +65,26 @@ impl PodWorker {
         }
     }
 
+    /// Reports containers that the kernel has killed for lack of memory, with the limit that they reached.
+    pub(super) fn report_oom_kills(&self, observed: &observed::Pod, now: Timestamp) {
+        for killed in self.history.new_oom_kills(observed, now) {
+            let name = &killed.name;
+            let limits = create::find(self.pod(), name).and_then(|container| container.resources?.limits);
+            let limit = limits.and_then(|limits| limits.get("memory").map(|limit| limit.0.clone()));
+            let cause = match limit {
+                Some(limit) => format!("it reached its memory limit of {limit}"),
+                None => "the pod reached its memory limit, or the machine had no memory left".to_owned(),
+            };
+            let message = format!("The kernel killed container {name}: {cause}");
+            self.deps.outbox.note(
+                About::container(self.pod(), name),
+                Severity::Warning,
+                "OOMKilled",
+                message,
+            );
+        }
+    }
+
     /// Reports each pull back-off once.
     fn report_pull_back_off(&mut self, key: &Key, now: Timestamp) {
         let (Some(name), Some(failure)) = (key.container(), self.history.failures.get(key)) else { return };

@@ -16,6 +16,11 @@ fn ranked(name: &str, spec: &str, more: &str) -> String {
     pod(name, &format!("{spec}\ncontainers:\n- {}", container("main", FOREVER, more)))
 }
 
+/// A pod that runs a script.
+fn running(name: &str, script: &str) -> String {
+    pod(name, &format!("containers:\n- {}", container("main", script, "")))
+}
+
 /// A pod that writes megabytes into its `emptyDir`, and then runs forever.
 fn writer(name: &str, megabytes: u32, spec: &str) -> String {
     let script = format!("dd if=/dev/zero of=/data/file bs=1M count={megabytes}; {FOREVER}");
@@ -198,4 +203,48 @@ async fn thresholds_show_in_allocatable_and_mistakes_stop_the_kubelet() {
     {
         assert!(output.stderr.contains(part), "{}", output.stderr);
     }
+}
+
+#[tokio::test]
+async fn an_event_names_the_container_and_the_limit_of_an_oom_kill() {
+    let world = World::running("oomevent").await;
+    let limits = "resources: {limits: {memory: 32Mi}}";
+    let main = container("main", "tail /dev/zero", limits);
+    world.write("hog.yaml", &pod("hog", &format!("restartPolicy: Never\ncontainers:\n- {main}")));
+    let hog = world.wait_for_pod("hog", "to be killed", |pod| !pod.terminated("main").is_null()).await;
+    assert_eq!(hog.terminated("main")["reason"], "OOMKilled", "{}", hog.0["status"]);
+    let expected = "OOMKilled: The kernel killed container main: it reached its memory limit of 32Mi";
+    world.wait_for_event("hog", expected).await;
+}
+
+#[tokio::test]
+async fn container_logs_are_rotated_and_read_across_files() {
+    let config = "containerLogMaxSize: 64Ki\ncontainerLogMaxFiles: 3\n";
+    let mut world = World::new("logrotate").await.with_config(config);
+    world.start().await;
+    // 20,000 lines have about 2 MB with the metadata of the engine.
+    let script = format!("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done; {FOREVER}");
+    world.write("web.yaml", &running("web", &script));
+    world.wait_for_log("web", "main", "line 19999\n").await;
+    let id = world.container("web", "main").await.unwrap().id;
+    let path = world.engine.inspect(&id).await.unwrap().log_path.unwrap();
+    let directory = std::path::Path::new(&path).parent().unwrap();
+    let sizes: Vec<u64> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.file_name().to_string_lossy().contains("-json.log"))
+        .map(|entry| entry.metadata().unwrap().len())
+        .collect();
+    assert_eq!(sizes.len(), 3, "{sizes:?}");
+    assert!(sizes.iter().all(|size| *size <= 66 << 10), "{sizes:?}");
+    let name = world.pod_name("web");
+    let output = world.kubelet(&["logs", &name]).await;
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    let first: usize = lines[0].strip_prefix("line ").unwrap().parse().unwrap();
+    let expected: Vec<String> = (first..20000).map(|number| format!("line {number}")).collect();
+    assert_eq!(lines, expected, "all lines of the files, in order");
+    // More than one file has.
+    assert!(lines.len() > 1200, "{}", lines.len());
+    let tail = world.kubelet(&["logs", &name, "--tail", "1100"]).await;
+    assert_eq!(tail.stdout.lines().count(), 1100);
 }

@@ -104,3 +104,23 @@ fn only_an_eviction_because_of_pressure_ends() {
         assert_eq!(history.end_eviction(at(returned_at), at(100)), None);
     }
 }
+
+#[test]
+fn an_oom_kill_is_new_once() {
+    let killed = |finished| {
+        let State::Exited(exit) = exited(137, finished) else { return exited(137, finished) };
+        State::Exited(Exit { oom_killed: true, ..exit })
+    };
+    let count = |history: &History, state: State| {
+        let observed = Moment::of(WEB).with("web", 0, state).observed;
+        history.new_oom_kills(&observed, at(1000)).len()
+    };
+    let mut history = History::default();
+    assert_eq!(count(&history, killed(990)), 1, "it ended before the first look");
+    assert_eq!(count(&history, killed(100)), 0, "an earlier kubelet has reported it");
+    assert_eq!(count(&history, exited(137, 990)), 0);
+    history.remember(&Moment::of(WEB).with("web", 0, running(2)).observed, at(3));
+    assert_eq!(count(&history, killed(100)), 1);
+    history.remember(&Moment::of(WEB).with("web", 0, killed(100)).observed, at(101));
+    assert_eq!(count(&history, killed(100)), 0);
+}
