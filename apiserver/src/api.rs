@@ -172,6 +172,9 @@ impl Api {
         if objects.is_watch {
             return Err(Status::no_such_method());
         }
+        if resource.is_read_only() && !(resource.owner)(&serde_json::Map::new()).is_empty() {
+            return Err(self.refuse_write(request.method(), &resource, &objects));
+        }
         match (resource.namespaced, &objects.namespace, &objects.name) {
             (true, Some(_), _) | (false, None, _) => {}
             // The collection over all namespaces can only be listed and watched.

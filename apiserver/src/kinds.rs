@@ -58,9 +58,7 @@ const STORAGE: &str = "storage.k8s.io";
 #[rustfmt::skip]
 pub fn all() -> Vec<Resource> {
     vec![
-        v1(CORE, "Namespace", "namespaces", "namespace").short(&["ns"]).cluster().verbs(ONE_BY_ONE).with_status()
-            .part(Subresource { verbs: &["update"], ..Subresource::fields("finalize", write::finalizers) })
-            .fields(field_labels::NAMESPACE).columns(table::NAMESPACES),
+        common::namespaces(),
         common::nodes().with_status().keeps_initial_status().part(proxy("NodeProxyOptions")),
         common::pods().returns_deleted().with_status()
             .part(Subresource::stream("attach", "PodAttachOptions", CONNECT))

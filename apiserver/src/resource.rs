@@ -250,6 +250,11 @@ impl Resource {
         &self.stored
     }
 
+    /// Whether the resource supports no writes.
+    pub fn is_read_only(&self) -> bool {
+        self.verbs.iter().all(|verb| matches!(*verb, "get" | "list" | "watch"))
+    }
+
     /// The hash of the storage version, which storage migrators compare. `None` for resources that are not stored.
     pub fn storage_version_hash(&self) -> Option<String> {
         // As in kube-apiserver: the first eight bytes of a SHA-256.

@@ -26,7 +26,8 @@ pub use certificates::{
     CertificateApproval, CertificateRequester, CertificateSigning, CertificateSubjectRestriction,
 };
 pub use escalation_check::EscalationCheck;
-pub use rbac::{Authorizer, Decision};
+pub use rbac::{Authorizer, Decision, Rule};
+pub use reviews::answer_own_review;
 pub use tokens::jwt::Signer;
 
 use crate::identity::Identity;
@@ -34,6 +35,25 @@ use crate::status::{RejectionCause, Status};
 use crate::watch_cache::WatchCache;
 use nodes::Nodes;
 use tokens::{TokenError, Tokens};
+
+/// What users may do, as access reviews answer it: RBAC of a control plane, or the fixed groups of a lone node.
+pub trait AccessPolicy: Send + Sync {
+    /// Whether a user may do something.
+    fn decide(&self, who: &Identity, attributes: &Attributes) -> Decision;
+
+    /// All rules of a user in a namespace.
+    fn rules(&self, who: &Identity, namespace: &str) -> Vec<Rule>;
+}
+
+impl AccessPolicy for Auth {
+    fn decide(&self, who: &Identity, attributes: &Attributes) -> Decision {
+        self.decide(who, attributes)
+    }
+
+    fn rules(&self, who: &Identity, namespace: &str) -> Vec<Rule> {
+        self.authorizer.with_index(|index| index.rules_of(who, namespace))
+    }
+}
 
 /// Issuer of service-account tokens.
 #[derive(Clone, Debug)]

@@ -4,12 +4,34 @@
 
 use api::table;
 
-use super::{CORE, field_labels, v1};
-use crate::resource::Resource;
+use super::{CORE, ONE_BY_ONE, field_labels, v1};
+use crate::resource::{Resource, Subresource};
+use crate::write;
 
 /// The row of pods.
 pub fn pods() -> Resource {
     v1(CORE, "Pod", "pods", "pod").short(&["po"]).in_all().fields(field_labels::POD).columns(table::PODS)
+}
+
+/// The row of pods of a lone kubelet, with the subresources that a node offers.
+pub fn node_pods() -> Resource {
+    pods()
+        .returns_deleted()
+        .with_status()
+        .part(Subresource::eviction())
+        .part(Subresource::fields("ephemeralcontainers", write::ephemeral_containers))
+}
+
+/// The row of namespaces.
+pub fn namespaces() -> Resource {
+    v1(CORE, "Namespace", "namespaces", "namespace")
+        .short(&["ns"])
+        .cluster()
+        .verbs(ONE_BY_ONE)
+        .with_status()
+        .part(Subresource { verbs: &["update"], ..Subresource::fields("finalize", write::finalizers) })
+        .fields(field_labels::NAMESPACE)
+        .columns(table::NAMESPACES)
 }
 
 /// The row of nodes.

@@ -18,6 +18,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 
 use self::cache_updater::{CacheUpdater, RowsUpdate};
 use self::handoff::Handoff;
+pub use self::key::{Place, of as key_of, parse as parse_key};
 use crate::catalog::{Catalog, Defined, Rows};
 use crate::resource::{Fields, Resource};
 use crate::status::Status;
@@ -118,6 +119,22 @@ impl Registry {
         tasks::supervise("cache updater", updater.run());
         let (defined, loading_history) = (Mutex::default(), Mutex::default());
         Ok(Arc::new(Self { store, cache, handoff, catalog, defined, updates, loading_history }))
+    }
+
+    /// Creates a registry over a store that applies its commits to the cache itself, before it answers. Nothing
+    /// watches this store.
+    pub fn over(store: Arc<dyn Store>, cache: WatchCache, catalog: Catalog) -> Arc<Self> {
+        let (defined, loading_history) = (Mutex::default(), Mutex::default());
+        let (updates, _) = mpsc::channel(UPDATES);
+        Arc::new(Self {
+            store,
+            cache,
+            handoff: Handoff::default(),
+            catalog,
+            defined,
+            updates,
+            loading_history,
+        })
     }
 
     /// The watch cache.

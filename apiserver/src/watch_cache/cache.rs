@@ -39,7 +39,7 @@ pub(super) struct Shared {
     resources: BTreeMap<String, Table>,
     /// The last ID that a subscriber of the field index got.
     last_subscriber: u64,
-    /// The revision up to which storage events have been applied.
+    /// The revision up to which changes have been applied.
     reached: watch::Sender<u64>,
 }
 
@@ -149,14 +149,41 @@ impl WatchCache {
             return Put::Unchanged(before.clone());
         }
         let revision = shared.revision + 1;
-        shared.put(resource, draft.at(revision))
+        let put = shared.put(resource, draft.at(revision));
+        shared.reached.send_replace(revision);
+        put
+    }
+
+    /// Atomically replaces an object, or creates it, with what `change` makes of the present object. `None` leaves the
+    /// object as it is. Returns the revision at which the object has this content.
+    pub fn update(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        change: impl FnOnce(Option<&Object>) -> Option<Draft>,
+    ) -> u64 {
+        let mut shared = self.lock();
+        let before = shared.table(resource).objects.get(namespace, name);
+        let present = before.map_or(0, Object::revision);
+        let Some(draft) = change(before) else { return present };
+        if before.is_some_and(|before| before.equals(&draft)) {
+            return present;
+        }
+        let revision = shared.revision + 1;
+        shared.put(resource, draft.at(revision));
+        shared.reached.send_replace(revision);
+        revision
     }
 
     /// Deletes an object and returns it with the revision of the deletion.
     pub fn delete(&self, resource: &str, namespace: &str, name: &str) -> Option<Object> {
         let mut shared = self.lock();
         let revision = shared.revision + 1;
-        shared.delete(resource, namespace, name, revision)
+        let deleted = shared.delete(resource, namespace, name, revision);
+        let revision = shared.revision;
+        shared.reached.send_replace(revision);
+        deleted
     }
 
     /// Adds an object while the cache is filled for the first time, before watches start.

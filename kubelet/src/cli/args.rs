@@ -27,6 +27,10 @@ pub enum Verb {
     Get(Get),
     /// Show details of a pod, with its events
     Describe(Describe),
+    /// Push the objects of manifests to the running kubelet
+    Apply(Apply),
+    /// Delete pushed objects of the running kubelet
+    Delete(Delete),
     /// Print a container's log
     Logs(Logs),
     /// Run a command in a container
@@ -310,6 +314,40 @@ pub struct Describe {
     /// Namespace of the pods
     #[command(flatten)]
     pub place: InNamespace,
+}
+
+/// Arguments of `kubelet apply`.
+#[derive(Clone, Debug, Args)]
+pub struct Apply {
+    /// Manifest to apply, `-` for the standard input; can be repeated
+    #[arg(short, long, value_name = "FILE", required = true)]
+    pub filename: Vec<PathBuf>,
+    /// Namespace of objects that name none
+    #[command(flatten)]
+    pub place: InNamespace,
+}
+
+/// Arguments of `kubelet delete`.
+#[derive(Clone, Debug, Args)]
+pub struct Delete {
+    /// The resource, such as `pod`, or resource and name, such as `pod/web`
+    #[arg(value_name = "RESOURCE")]
+    pub resource: Option<String>,
+    /// The names of the objects
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Manifest with the objects to delete, `-` for the standard input; can be repeated
+    #[arg(short, long, value_name = "FILE", conflicts_with = "resource")]
+    pub filename: Vec<PathBuf>,
+    /// Namespace of the objects
+    #[command(flatten)]
+    pub place: InNamespace,
+    /// Seconds that the containers get to stop
+    #[arg(long, value_name = "SECONDS")]
+    pub grace_period: Option<i64>,
+    /// Remove the object at once, before its containers have stopped
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Arguments of `kubelet logs`.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ::client::transport::{self, Body};
 use bytes::Bytes;
-use http::{Request, Response, header};
+use http::{Method, Request, Response, header};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tokio::net::UnixStream;
@@ -106,6 +106,36 @@ impl Client {
         let code = answer.status().as_u16();
         let body = whole(answer).await?;
         Err(refused(code, &body))
+    }
+
+    /// Sends a write request. Returns the object in the response.
+    ///
+    /// # Errors
+    /// If the connection fails, the kubelet rejects the request, or the response is not JSON.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        media_type: &str,
+        object: &Value,
+    ) -> Result<Value, Error> {
+        let stream = self.connect().await?;
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "kubelet")
+            .header(header::ACCEPT, "application/json")
+            .header(header::CONTENT_TYPE, media_type)
+            .body(Bytes::from(object.to_string()))
+            .map_err(|error| Error::Broken(error.to_string()))?;
+        let answer = transport::send_on(stream, request).await;
+        let answer = answer.map_err(|error| Error::Broken(error.to_string()))?;
+        let (is_success, code) = (answer.status().is_success(), answer.status().as_u16());
+        let body = whole(answer).await?;
+        if !is_success {
+            return Err(refused(code, &body));
+        }
+        serde_json::from_slice(&body).map_err(|error| Error::Broken(error.to_string()))
     }
 
     /// Gets an object or a list as JSON.

@@ -11,6 +11,7 @@ mod logs;
 mod pod;
 mod print;
 mod session;
+mod write;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -78,6 +79,8 @@ pub fn main() -> ExitCode {
         Verb::Check(ref arguments) => check::run(arguments),
         Verb::Get(ref get) => run_client(get::run(&client(), get)),
         Verb::Describe(ref describe) => run_client(describe::run(&client(), describe)),
+        Verb::Apply(ref apply) => run_client(write::apply(&client(), apply)),
+        Verb::Delete(ref delete) => run_client(write::delete(&client(), delete)),
         Verb::Logs(ref logs) => run_client(logs::run(&client(), logs)),
         Verb::Exec(ref exec) => run_client(session::exec(&client(), exec)),
         Verb::Attach(ref attach) => run_client(session::attach(&client(), attach)),

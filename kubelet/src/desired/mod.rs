@@ -21,19 +21,19 @@ use crate::observed::PodUid;
 /// The source of a pod. Its name is the value of the annotation `kubernetes.io/config.source`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SourceKind {
+    /// Pods pushed directly to this node. They precede other sources, because the API shows one object per name.
+    Push,
     /// A static pod file or directory.
     File,
     /// A static pod URL.
     Http,
-    /// Pods pushed directly to this node.
-    Push,
     /// The API server.
     Api,
 }
 
 impl SourceKind {
     /// All kinds of sources.
-    pub const ALL: [Self; 4] = [Self::File, Self::Http, Self::Push, Self::Api];
+    pub const ALL: [Self; 4] = [Self::Push, Self::File, Self::Http, Self::Api];
 
     /// The source that a pod's annotation names; `File` if it names none.
     pub fn of(pod: &Pod) -> Self {
@@ -68,10 +68,11 @@ pub struct DesiredPod {
 }
 
 impl DesiredPod {
-    /// Whether the API server has marked the pod for deletion. Such a pod is terminated with the grace period in
-    /// its metadata, and never started.
+    /// Whether an API has marked the pod for deletion. Such a pod is terminated with the grace period in its metadata,
+    /// and never started.
     pub fn is_terminating(&self) -> bool {
-        self.source == SourceKind::Api && self.pod.metadata.deletion_timestamp.is_some()
+        matches!(self.source, SourceKind::Api | SourceKind::Push)
+            && self.pod.metadata.deletion_timestamp.is_some()
     }
 }
 

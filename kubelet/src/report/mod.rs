@@ -2,6 +2,7 @@
 //!
 //! Each component puts its reports into the [`Outbox`], and `status` takes them. Neither side waits for the other.
 
+mod ended;
 mod events;
 mod latest;
 mod node;
@@ -14,6 +15,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use tokio::sync::Notify;
 
 use crate::observed::{PodUid, Timestamp};
+pub use ended::{EndedPod, EndedPods};
 pub use events::{Event, Events};
 pub use latest::{Latest, Reports};
 pub use node::{LOCAL_PATH_DIRECTORY, LOCAL_VOLUMES, NodeCondition, NodeImage, NodeInfo, NodeReport};

@@ -4,7 +4,7 @@
 //! For other users, a stock kubelet sends a SubjectAccessReview. This kubelet rejects them, with the same error
 //! texts.
 
-use apiserver::auth::{Attributes, On};
+use apiserver::auth::{AccessPolicy, Attributes, Decision, On, Rule, answer_own_review};
 use apiserver::identity::MONITORING;
 use apiserver::{Identity, Status};
 use axum::Router;
@@ -34,9 +34,10 @@ const PARTS: [(&str, &[&str]); 8] = [
 const PROXY: &str = "proxy";
 /// Group, resource and subresources that viewers may read, as with the stock ClusterRole `view`. Secrets are not among
 /// them.
-const VIEWED: [(&str, &str, &[&str]); 7] = [
+const VIEWED: [(&str, &str, &[&str]); 8] = [
     ("", "configmaps", &[""]),
     ("", "events", &[""]),
+    ("", "namespaces", &[""]),
     ("", "nodes", &["", "status"]),
     ("", "pods", &["", "log", "status"]),
     ("events.k8s.io", "events", &[""]),
@@ -49,10 +50,80 @@ const VIEWED_PATHS: [&str; 7] =
 
 /// Adds authorization to a router.
 pub fn with_authorization(router: Router) -> Router {
-    router.layer(from_fn(async |request: Request<Body>, next: Next| match deny_reason(&request) {
-        None => next.run(request).await,
-        Some(denial) => denial.into_response(),
+    router.layer(from_fn(async |request: Request<Body>, next: Next| {
+        // Every user may ask for their own identity and access.
+        let request = match answer_review(request).await {
+            Ok(answer) => return answer,
+            Err(request) => request,
+        };
+        match deny_reason(&request) {
+            None => next.run(request).await,
+            Some(denial) => denial.into_response(),
+        }
     }))
+}
+
+/// Answers a review of the sender's own identity and access. Returns other requests.
+async fn answer_review(request: Request<Body>) -> Result<Response, Request<Body>> {
+    let who = request.extensions().get::<Identity>().filter(|who| !who.is_anonymous()).cloned();
+    match (who, Attributes::of(request.method(), request.uri())) {
+        (Some(who), Ok(attributes)) => answer_own_review(&NodePolicy, &who, &attributes, request).await,
+        _ => Err(request),
+    }
+}
+
+/// What users may do on this node, for access reviews.
+struct NodePolicy;
+
+impl AccessPolicy for NodePolicy {
+    fn decide(&self, who: &Identity, attributes: &Attributes) -> Decision {
+        let is_allowed = is_api_server(who)
+            || who.is_in(VIEWERS) && can_view(attributes)
+            || self.rules(who, "").iter().any(|rule| rule.allows(attributes));
+        if is_allowed { Decision::Allowed(String::new()) } else { Decision::Denied(String::new()) }
+    }
+
+    fn rules(&self, who: &Identity, _: &str) -> Vec<Rule> {
+        let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let on = |verbs: &[&str], group: &str, resources: Vec<String>| Rule {
+            verbs: texts(verbs),
+            groups: texts(&[group]),
+            resources,
+            ..Rule::default()
+        };
+        let paths = |verbs: &[&str], paths: &[&str]| Rule {
+            verbs: texts(verbs),
+            paths: texts(paths),
+            ..Rule::default()
+        };
+        if is_api_server(who) {
+            return vec![on(&["*"], "*", texts(&["*"])), paths(&["*"], &["*"])];
+        }
+        let mut rules = vec![
+            on(
+                &["create"],
+                "authorization.k8s.io",
+                texts(&["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
+            ),
+            on(&["create"], "authentication.k8s.io", texts(&["selfsubjectreviews"])),
+            paths(&["get"], &OPEN),
+        ];
+        if who.is_in(MONITORING) {
+            rules.push(paths(&["get"], &["/metrics", "/metrics/*"]));
+        }
+        if who.is_in(VIEWERS) {
+            rules.extend(VIEWED.iter().map(|(group, resource, parts)| {
+                let names = parts.iter().map(|part| match *part {
+                    "" => (*resource).to_owned(),
+                    part => format!("{resource}/{part}"),
+                });
+                on(&["get", "list", "watch"], group, names.collect())
+            }));
+            let below = VIEWED_PATHS.iter().flat_map(|path| [(*path).to_owned(), format!("{path}/*")]);
+            rules.push(Rule { paths: below.collect(), ..paths(&["get"], &[]) });
+        }
+        rules
+    }
 }
 
 /// The response to a rejected request.

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::websocket::with_websockets;
-use apiserver::{Api, Catalog, VERSION, tls};
+use apiserver::{Api, tls};
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{any, delete, get, post};
@@ -38,7 +38,6 @@ use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::stats::StatsProvider;
 use crate::status::StatusManager;
-use crate::status::resources;
 use crate::volumes::Volumes;
 pub use serving::{Error as ServingError, Files, ServingCertificates};
 pub use socket::{Error, RootDir};
@@ -48,6 +47,8 @@ pub use socket::{Error, RootDir};
 pub struct Context {
     /// Pods, events and the Node.
     pub status_manager: Arc<StatusManager>,
+    /// The API of all objects.
+    pub api: Arc<Api>,
     /// The container runtime, for logs and commands.
     pub runtime: Arc<dyn Runtime>,
     /// Health of the kubelet's loops.
@@ -66,8 +67,6 @@ pub struct Context {
 
 /// The router of all endpoints.
 pub fn router(context: &Context) -> Router {
-    let rows = resources::all().into_iter().chain(apiserver::metrics_api::resources());
-    let api = Api::new(context.status_manager.store().clone(), Catalog::new(rows), VERSION);
     let router = Router::new()
         .route("/api/v1/namespaces/{namespace}/pods/{name}/log", get(logs::subresource))
         .route("/api/v1/namespaces/{namespace}/pods/{name}/exec", any(exec::exec))
@@ -89,7 +88,7 @@ pub fn router(context: &Context) -> Router {
         .with_state(context.clone())
         .merge(health_router(&context.health))
         .merge(metrics_api::router(context))
-        .merge(api.router());
+        .merge(context.api.router());
     with_websockets(router)
 }
 

@@ -17,7 +17,7 @@ pub const HASH: &str = "kubernetes.io/config.hash";
 /// Annotation with the time at which the pod was first seen.
 pub const SEEN: &str = "kubernetes.io/config.seen";
 /// Annotation of mirror pods, which is removed from local pods.
-const MIRROR: &str = "kubernetes.io/config.mirror";
+pub const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Maximum length of a pod name, as in the API.
 const NAME_LIMIT: usize = 253;
 /// Maximum length of a UID. It is part of file and container names.
@@ -83,6 +83,27 @@ pub fn place(
     spec.node_name = Some(node.to_owned());
     tolerate_no_execute(spec.tolerations.get_or_insert_default());
     Ok(Arc::new(pod))
+}
+
+/// Converts a pushed pod to the pod that the kubelet runs: without the fields that every write changes, and with the
+/// config annotations. The API keeps the pod as it was pushed.
+pub fn place_pushed(mut pod: Pod) -> Pod {
+    pod.status = None;
+    pod.metadata.managed_fields = None;
+    pod.metadata.resource_version = None;
+    // A deletion, and what the API counts, are no new version of the pod.
+    let mut hashed = pod.clone();
+    hashed.metadata.generation = None;
+    hashed.metadata.deletion_timestamp = None;
+    hashed.metadata.deletion_grace_period_seconds = None;
+    let hash = hash(&hashed);
+    let seen = pod.metadata.creation_timestamp.as_ref().map(|created| created.0.to_string());
+    let annotations: &mut BTreeMap<_, _> = pod.metadata.annotations.get_or_insert_default();
+    annotations.insert(SOURCE.to_owned(), SourceKind::Push.as_str().to_owned());
+    annotations.insert(HASH.to_owned(), hash);
+    annotations.extend(seen.map(|seen| (SEEN.to_owned(), seen)));
+    tolerate_no_execute(pod.spec.get_or_insert_default().tolerations.get_or_insert_default());
+    pod
 }
 
 /// UID of a pod that specifies none, derived from node, source, namespace and name. It stays the same if the file

@@ -4,6 +4,7 @@ pub mod file;
 pub mod identity;
 pub mod last_good;
 pub mod manifest;
+pub mod push;
 #[cfg(test)]
 mod tests;
 pub mod url;

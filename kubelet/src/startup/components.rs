@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use api::resources::ResourceList;
+use apiserver::Api;
 use apiserver::tasks::Tasks;
 use ipnet::IpNet;
 use tokio::sync::{mpsc, watch};
@@ -32,7 +33,7 @@ use crate::runtime::Runtime;
 use crate::runtime::docker;
 use crate::spec::{CgroupDriver, Facts};
 use crate::stats::StatsProvider;
-use crate::status::{EventLog, StatusManager};
+use crate::status::{EventLog, NodeIdentity, StatusManager};
 use crate::volumes::Volumes;
 
 /// Components for reporting. They exist before the runtime.
@@ -51,6 +52,7 @@ impl Reporting {
         // Created before anything is reported, so that the cluster receives everything.
         let cluster_reports =
             options.cluster.is_some().then(|| (outbox.copied(), status_manager.copied_events()));
+        status_manager.identify(&NodeIdentity::load(&options.root_dir, &options.node_name, Timestamp::now()));
         let metrics = Arc::new(Metrics::new(&options.node_name, apiserver::VERSION.git_version));
         Self { outbox, status_manager, health: Health::new(), metrics, cluster_reports }
     }
@@ -83,6 +85,8 @@ pub(super) struct Components {
     pub volumes: Arc<Volumes>,
     /// The desired pods.
     pub desired: watch::Receiver<Arc<Desired>>,
+    /// The API of the node.
+    pub api: Arc<Api>,
 }
 
 /// Starts all components.
@@ -157,7 +161,8 @@ pub(super) fn start(
     tasks.spawn("eviction manager", manager.run());
     tasks.spawn("pod workers", PodWorkers::new(deps, node, extended, pressures).run(wanted));
     let all = desired.subscribe();
-    let snapshots = pod_config::follow(options, outbox.clone(), status_manager.clone(), desired, tasks);
+    let (snapshots, api) =
+        pod_config::follow(options, outbox.clone(), status_manager.clone(), desired, tasks);
     let outputs = ClusterOutputs {
         snapshots,
         desired: all.clone(),
@@ -168,7 +173,7 @@ pub(super) fn start(
         zone: zone_sender,
     };
     join_cluster(options, reporting, ranges, outputs, tasks);
-    Components { event_log, stats, volumes, desired: all }
+    Components { event_log, stats, volumes, desired: all, api }
 }
 
 /// The parameters of the node for admission.

@@ -138,6 +138,7 @@ async fn serve(
     }
     let context = Context {
         status_manager: status_manager.clone(),
+        api: components.api,
         runtime: network.runtime.clone(),
         health,
         metrics,
@@ -247,7 +248,8 @@ fn announce(options: &Options) {
     if watched.is_empty() {
         tracing::warn!(
             node, engine, %root_dir,
-            "no pod source is configured (--pod-manifest-path, --manifest-url), so no pod is started or stopped"
+            "no pod source is configured (--pod-manifest-path, --manifest-url), so the kubelet runs only pods that \
+             clients push to it (`kubelet kubeconfig`)"
         );
     } else {
         tracing::info!(node, engine, %root_dir, "runs the pods of {}", watched.join(" and "));

@@ -1,31 +1,45 @@
 //! Starts the pod sources, merges their snapshots, and reports problems.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::problem::ObjectName;
+use apiserver::Api;
 use apiserver::tasks::Tasks;
+use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::{mpsc, watch};
 
 use crate::desired::{Desired, Merge, Snapshot, SourceKind};
 use crate::observed::Timestamp;
 use crate::options::Options;
 use crate::report::{About, Outbox, Severity};
-use crate::sources::{file, url};
+use crate::sources::{file, push, url};
 use crate::status::{StatusManager, resources};
 
 /// Capacity of the snapshot channel. A newer snapshot replaces an older one, so one per source is enough.
 const SNAPSHOTS: usize = 2;
 
-/// Updates `desired` from all sources while it has receivers. Returns the sender for snapshots of the API server source.
+/// Updates `desired` from all sources while it has receivers. Returns the sender for snapshots
+/// of the API server source, and the API of the node.
 pub(super) fn follow(
     options: &Options,
     outbox: Arc<Outbox>,
     status_manager: Arc<StatusManager>,
     desired: watch::Sender<Arc<Desired>>,
     tasks: &mut Tasks,
-) -> mpsc::Sender<Arc<Snapshot>> {
+) -> (mpsc::Sender<Arc<Snapshot>>, Arc<Api>) {
     let (snapshots, arrived) = mpsc::channel(SNAPSHOTS);
-    let mut sources = Vec::new();
+    let mut sources = vec![SourceKind::Push];
+    let settings = push::Settings {
+        node: options.node_name.clone(),
+        root_dir: options.root_dir.clone(),
+        cache: status_manager.store().clone(),
+        catalog: resources::catalog(),
+        desired: desired.subscribe(),
+        ended: status_manager.ended_pods(),
+    };
+    let api = push::start(settings, snapshots.clone(), &outbox, tasks);
     if let Some(path) = options.pod_manifest_path.clone() {
         sources.push(SourceKind::File);
         let settings = file::Settings {
@@ -59,7 +73,7 @@ pub(super) fn follow(
         desired,
     };
     tasks.spawn("pod config", merger.run(arrived));
-    snapshots
+    (snapshots, api)
 }
 
 /// Merges the snapshots of all sources, and reports what changed.
@@ -75,6 +89,7 @@ struct Merger {
 
 impl Merger {
     async fn run(mut self, mut arrived: mpsc::Receiver<Arc<Snapshot>>) {
+        show_namespaces(&self.status_manager, self.merge.desired());
         while let Some(snapshot) = arrived.recv().await {
             self.report_skipped(&snapshot);
             let before = self.merge.desired().clone();
@@ -110,6 +125,7 @@ impl Merger {
         if !Arc::ptr_eq(&before.references, &now.references) {
             show_references(&self.status_manager, now);
         }
+        show_namespaces(&self.status_manager, now);
     }
 
     /// Records a Warning event. The path is part of the event's subject, so that events about many files are not
@@ -120,13 +136,31 @@ impl Merger {
     }
 }
 
-/// Adds ConfigMaps and Secrets of local sources to the local API.
+/// Shows the ConfigMaps and Secrets of files and URLs in the API of the node. Pushed ones are there already.
 fn show_references(status_manager: &StatusManager, desired: &Desired) {
     let now = Timestamp::now();
-    status_manager.set(
-        resources::CONFIG_MAPS,
-        desired.references.config_maps.values().map(AsRef::as_ref),
-        now,
-    );
-    status_manager.set(resources::SECRETS, desired.references.secrets.values().map(AsRef::as_ref), now);
+    let is_shown = |kind: &str, (namespace, name): &(String, String)| {
+        let name = ObjectName { kind: kind.to_owned(), namespace: namespace.clone(), name: name.clone() };
+        desired.owners.get(&name).is_some_and(|owner| owner.source != SourceKind::Push)
+    };
+    let maps = desired.references.config_maps.iter().filter(|(key, _)| is_shown("ConfigMap", key));
+    status_manager.set(resources::CONFIG_MAPS, maps.map(|(_, map)| map.as_ref()), now);
+    let secrets = desired.references.secrets.iter().filter(|(key, _)| is_shown("Secret", key));
+    status_manager.set(resources::SECRETS, secrets.map(|(_, secret)| secret.as_ref()), now);
+}
+
+/// Shows the namespaces of all objects, and those that every node has.
+fn show_namespaces(status_manager: &StatusManager, desired: &Desired) {
+    let of_objects =
+        desired.owners.keys().map(|name| name.namespace.as_str()).filter(|name| !name.is_empty());
+    let names: BTreeSet<&str> = push::SYSTEM_NAMESPACES.into_iter().chain(of_objects).collect();
+    let namespaces: Vec<Namespace> = names.into_iter().map(namespace).collect();
+    status_manager.set(resources::NAMESPACES, namespaces.iter(), Timestamp::now());
+}
+
+fn namespace(name: &str) -> Namespace {
+    let labels = BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name.to_owned())]);
+    let metadata = ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
+    let status = NamespaceStatus { phase: Some("Active".to_owned()), ..NamespaceStatus::default() };
+    Namespace { metadata, status: Some(status), ..Namespace::default() }
 }

@@ -5,21 +5,26 @@
 mod event_log;
 pub mod events;
 mod node;
+mod node_identity;
 mod pods;
 pub mod resources;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use apiserver::watch_cache::{Draft, Scope, WatchCache};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PodStatus;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, watch};
 
-use crate::report::{self, Mail, NodeReport, Note, Outbox, Report, Severity};
+use crate::observed::PodUid;
+use crate::report::{self, EndedPods, Mail, NodeReport, Note, Outbox, Report, Severity};
 pub use event_log::EventLog;
 use events::EventCorrelator;
+pub use node_identity::NodeIdentity;
 
 /// Size of the watch history in bytes. A client that misses a few dozen changes need not list again.
 const HISTORY_BYTES: usize = 256 * 1024;
@@ -32,6 +37,7 @@ pub struct StatusManager {
     new_events: Notify,
     copied: OnceLock<Arc<report::Events>>,
     shown_node: watch::Sender<Arc<Map<String, Value>>>,
+    ended: Arc<EndedPods>,
 }
 
 /// Inputs of the Node object and of the events, kept until the next change.
@@ -43,6 +49,10 @@ struct State {
     problems: Vec<String>,
     /// Message about another machine with this node's name in the cluster.
     name_conflict: Option<String>,
+    /// UID of the Node object.
+    node_uid: String,
+    /// The objects that [`StatusManager::set`] shows: UIDs by namespace and name, per resource.
+    shown: BTreeMap<&'static str, BTreeMap<(String, String), String>>,
 }
 
 impl StatusManager {
@@ -57,11 +67,14 @@ impl StatusManager {
             node: NodeReport { created_at: Some(now), ..NodeReport::default() },
             problems: Vec::new(),
             name_conflict: None,
+            node_uid: node.to_owned(),
+            shown: BTreeMap::new(),
         };
         let store = WatchCache::with_history(first, HISTORY_BYTES);
         let shown_node = watch::channel(Arc::default()).0;
         let (new_events, copied) = (Notify::new(), OnceLock::new());
-        let status_manager = Self { store, state: Mutex::new(state), new_events, copied, shown_node };
+        let status_manager =
+            Self { store, state: Mutex::new(state), new_events, copied, shown_node, ended: Arc::default() };
         status_manager.put_node(&status_manager.state());
         Arc::new(status_manager)
     }
@@ -93,6 +106,9 @@ impl StatusManager {
     pub fn apply(&self, mail: Mail, now: Timestamp) {
         for (uid, report) in mail.reports {
             match report {
+                Report::Status { pod, status, .. } if pods::is_of_push(&pod) => {
+                    self.put_status(&uid, &pod.metadata, &status);
+                }
                 Report::Status { pod, status, deletion } => {
                     let before = pods::find(&self.store, &uid, &pod.metadata);
                     let created = before.as_ref().and_then(pods::creation_timestamp);
@@ -106,6 +122,10 @@ impl StatusManager {
                 }
                 Report::Gone => {
                     if let Some(object) = pods::find_by_uid(&self.store, &uid) {
+                        if pods::is_pushed(&object) {
+                            self.ended.add(uid, object.namespace(), object.name());
+                            continue;
+                        }
                         self.store.delete(resources::PODS, object.namespace(), object.name());
                     }
                 }
@@ -170,27 +190,65 @@ impl StatusManager {
         }
     }
 
-    /// Replaces all objects of a resource. It is used for ConfigMaps and Secrets of local sources.
+    /// The pushed pods of which nothing is left on this node. The source of pushed objects completes their deletion.
+    pub fn ended_pods(&self) -> Arc<EndedPods> {
+        self.ended.clone()
+    }
+
+    /// Sets the identity of the Node object, which an earlier kubelet process may have created.
+    pub fn identify(&self, identity: &NodeIdentity) {
+        let mut state = self.state();
+        state.node_uid = identity.uid.clone();
+        state.node.created_at = Some(identity.created_at);
+        self.put_node(&state);
+    }
+
+    /// Writes the status of a pushed pod into its object, if the object is still there.
+    fn put_status(&self, uid: &PodUid, metadata: &ObjectMeta, status: &PodStatus) {
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        self.store.update(resources::PODS, namespace, name, |current| {
+            let current = current.filter(|current| current.uid() == uid.as_str())?;
+            let mut object = current.decode();
+            object.insert("status".to_owned(), serde_json::to_value(status).ok()?);
+            Some(Draft::new(&object, &resources::fields(resources::PODS)))
+        });
+    }
+
+    /// Replaces all objects of a resource that local sources own. Pushed objects stay.
     pub fn set<'a, T: Serialize + 'a>(
         &self,
         resource: &'static str,
         objects: impl Iterator<Item = &'a T>,
         now: Timestamp,
     ) {
-        let mut kept = BTreeSet::new();
+        let mut state = self.state();
+        let shown = state.shown.remove(resource).unwrap_or_default();
+        let is_own = |namespace: &str, name: &str, uid: &str| {
+            shown.get(&(namespace.to_owned(), name.to_owned())).is_some_and(|shown| shown == uid)
+        };
+        let mut kept = BTreeMap::new();
         for object in objects {
             if let Ok(Value::Object(mut object)) = serde_json::to_value(object) {
                 self.date(resource, &mut object, now);
-                let draft = Draft::new(&object, &resources::fields(resource));
-                kept.insert((draft.namespace().to_owned(), draft.name().to_owned()));
-                self.store.put(resource, &draft);
+                let fields = resources::fields(resource);
+                let draft = Draft::new(&object, &fields);
+                let (namespace, name) = (draft.namespace().to_owned(), draft.name().to_owned());
+                let uid = pods::metadata_text(&object, "uid").to_owned();
+                self.store.update(resource, &namespace, &name, |current| {
+                    let is_pushed = current.is_some_and(|current| !is_own(&namespace, &name, current.uid()));
+                    (!is_pushed).then_some(draft)
+                });
+                kept.insert((namespace, name), uid);
             }
         }
         for object in self.store.list(resource, &Scope::All).objects {
-            if !kept.contains(&(object.namespace().to_owned(), object.name().to_owned())) {
+            let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
+            if is_own(&namespace, &name, object.uid()) && !kept.contains_key(&(namespace, name)) {
                 self.store.delete(resource, object.namespace(), object.name());
             }
         }
+        state.shown.insert(resource, kept);
     }
 
     /// Sets the creation timestamp of an object that has none. It is the time when the object first appeared.
@@ -212,7 +270,7 @@ impl StatusManager {
 
     fn put_node(&self, state: &State) {
         let problems: Vec<String> = state.problems.iter().chain(&state.name_conflict).cloned().collect();
-        let object = node::object(&state.node_name, &state.node, &problems);
+        let object = node::object(&state.node_name, &state.node_uid, &state.node, &problems);
         self.put(resources::NODES, &object);
         self.shown_node.send_replace(Arc::new(object));
     }

@@ -10,14 +10,14 @@ use crate::report::{NodeCondition, NodeReport};
 /// Annotation with manifest problems, as a JSON list of lines.
 pub const PROBLEMS: &str = "coracle.dev/problems";
 
-pub fn object(name: &str, report: &NodeReport, problems: &[String]) -> Map<String, Value> {
+pub fn object(name: &str, uid: &str, report: &NodeReport, problems: &[String]) -> Map<String, Value> {
     let mut annotations = report.annotations.clone();
     if !problems.is_empty() {
         annotations.insert(PROBLEMS.to_owned(), json!(problems).to_string());
     }
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), name.into());
-    metadata.insert("uid".to_owned(), name.into());
+    metadata.insert("uid".to_owned(), uid.into());
     if let Some(created_at) = report.created_at {
         metadata.insert("creationTimestamp".to_owned(), rfc3339(created_at).into());
     }

@@ -11,6 +11,10 @@ use crate::observed::PodUid;
 
 /// Annotation with the time at which the pod was first seen.
 const SEEN: &str = "kubernetes.io/config.seen";
+/// Annotation with the source of a pod.
+const SOURCE: &str = "kubernetes.io/config.source";
+/// The source of pushed pods.
+const PUSH: &str = "push";
 
 /// Creates the Pod object.
 ///
@@ -73,10 +77,28 @@ pub fn creation_timestamp(object: &Object) -> Option<String> {
     object.get("metadata")?.get("creationTimestamp")?.as_str().map(str::to_owned)
 }
 
+/// Whether a pod was pushed to this node.
+pub fn is_of_push(pod: &Pod) -> bool {
+    let annotations = pod.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(SOURCE)).is_some_and(|source| source == PUSH)
+}
+
+/// Whether a Pod object was pushed. Objects of other sources have the annotation with the source; the API removes it
+/// from pushed objects.
+pub fn is_pushed(object: &Object) -> bool {
+    let object = object.decode();
+    let annotations = object.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    annotations.and_then(|all| all.get(SOURCE)).is_none() && !metadata_text(&object, "uid").is_empty()
+}
+
+/// A text of the metadata, empty if absent.
+pub fn metadata_text<'a>(object: &'a Map<String, Value>, field: &str) -> &'a str {
+    let metadata = object.get("metadata").and_then(|metadata| metadata.get(field));
+    metadata.and_then(Value::as_str).unwrap_or_default()
+}
+
 /// Whether an object has the same namespace and name as a stored one.
 pub fn same_place(shown: &Object, object: &Map<String, Value>) -> bool {
-    let text = |name: &str| {
-        object.get("metadata").and_then(|m| m.get(name)).and_then(Value::as_str).unwrap_or_default()
-    };
+    let text = |name: &str| metadata_text(object, name);
     (shown.namespace(), shown.name()) == (text("namespace"), text("name"))
 }

@@ -3,10 +3,10 @@
 use std::sync::LazyLock;
 
 use api::table::PODS as PODS_TABLE;
-use apiserver::Resource;
 use apiserver::kinds::common;
 use apiserver::resource::{Columns, Head};
 use apiserver::resource::{Fields, Subresource};
+use apiserver::{Catalog, Resource};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -23,22 +23,25 @@ pub const CONFIG_MAPS: &str = "configmaps";
 /// Resource name of Secrets.
 pub const SECRETS: &str = "secrets";
 
+/// Resource name of Namespaces.
+pub const NAMESPACES: &str = "namespaces";
+
 const READ: &[&str] = &["get", "list", "watch"];
 const STREAM: &[&str] = &["create", "get"];
 
 static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
-    let pods = common::pods()
+    let pods = common::node_pods()
         .part(Subresource::stream("attach", "PodAttachOptions", STREAM))
         .part(Subresource::stream("exec", "PodExecOptions", STREAM))
         .part(Subresource::stream("log", "Pod", &["get"]));
-    let rows = [
-        pods.owner(pod_owner).columns(PodColumns),
-        common::nodes().owner(kubelet_owner),
-        common::events().owner(kubelet_owner),
-        common::config_maps().owner(local_owner),
-        common::secrets().owner(local_owner),
-    ];
-    rows.into_iter().map(|row| row.verbs(READ)).collect()
+    vec![
+        pods.columns(PodColumns),
+        common::nodes().verbs(READ).owner(kubelet_owner),
+        common::events().verbs(READ).owner(kubelet_owner),
+        common::config_maps(),
+        common::secrets(),
+        common::namespaces(),
+    ]
 });
 
 /// Position of the Edit column. It is after Restarts, so that Age stays the last default column.
@@ -79,6 +82,11 @@ pub fn all() -> Vec<Resource> {
     RESOURCES.clone()
 }
 
+/// The resources that a node serves, with those of the metrics API.
+pub fn catalog() -> Catalog {
+    Catalog::new(all().into_iter().chain(apiserver::metrics_api::resources()))
+}
+
 /// The row of a resource.
 pub fn row_of(plural: &str) -> Option<&'static Resource> {
     RESOURCES.iter().find(|resource| resource.plural == plural)
@@ -89,29 +97,7 @@ pub fn fields(plural: &str) -> Fields {
     row_of(plural).map(|row| row.fields.clone()).unwrap_or_default()
 }
 
-/// Annotation with the source of a pod.
-const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
-
-fn pod_owner(object: &Map<String, Value>) -> String {
-    let annotations = object.get("metadata").and_then(|m| m.get("annotations"));
-    match annotations.and_then(|a| a.get(CONFIG_SOURCE)).and_then(Value::as_str) {
-        Some("file") => {
-            "it belongs to a file in the kubelet's --pod-manifest-path: change or remove it there"
-        }
-        Some("http") => "it belongs to the kubelet's --manifest-url: change or remove it there",
-        Some("api") => "it belongs to the master: change or delete it there",
-        _ => {
-            "this kubelet takes pods from --pod-manifest-path and --manifest-url only: put the manifest there"
-        }
-    }
-    .to_owned()
-}
-
-fn local_owner(_: &Map<String, Value>) -> String {
-    "it belongs to a local source of the kubelet (--pod-manifest-path, --manifest-url): change it there"
-        .to_owned()
-}
-
 fn kubelet_owner(_: &Map<String, Value>) -> String {
-    "it is the kubelet's own account of this node and read-only".to_owned()
+    "the kubelet maintains it, and no client may change it: change the flags of the kubelet, such as --node-labels"
+        .to_owned()
 }

@@ -18,14 +18,14 @@ const SERVE: &str = "mkdir -p /www; echo served > /www/f; echo started; trap 'ex
 const READY: &str = "readinessProbe: {exec: {command: [wget, -q, -O, /dev/null, 'http://127.0.0.1:8080/f']}, periodSeconds: 1}";
 
 /// A node with a running pod, and the kubeconfigs of its users.
-struct Bed {
-    world: World,
-    admin: PathBuf,
-    viewer: PathBuf,
+pub struct Bed {
+    pub world: World,
+    pub admin: PathBuf,
+    pub viewer: PathBuf,
 }
 
 impl Bed {
-    async fn new(name: &str) -> Self {
+    pub async fn new(name: &str) -> Self {
         let world = World::running(name).await;
         let settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: '1'}\n---\n";
         let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {b: '2'}\n---\n";
@@ -47,16 +47,17 @@ impl Bed {
         // HOME has the discovery cache.
         command.env_clear().env("HOME", self.world.path(&format!("home{}", kubectl.minor)));
         command.env("KUBECONFIG", kubeconfig).env("PATH", "/usr/bin:/bin").args(arguments);
+        command.env("KUBE_EDITOR", "sed -i s/editme/edited/");
         command.stdin(Stdio::null()).kill_on_drop(true);
         command
     }
 
-    async fn run(&self, kubectl: &Kubectl, kubeconfig: &PathBuf, arguments: &[&str]) -> Output {
+    pub async fn run(&self, kubectl: &Kubectl, kubeconfig: &PathBuf, arguments: &[&str]) -> Output {
         output(self.command(kubectl, kubeconfig, arguments), DEADLINE).await.unwrap()
     }
 
     /// Runs a command that has to succeed. Returns its output.
-    async fn admin(&self, kubectl: &Kubectl, arguments: &[&str]) -> String {
+    pub async fn admin(&self, kubectl: &Kubectl, arguments: &[&str]) -> String {
         let Output { code, stdout, stderr } = self.run(kubectl, &self.admin, arguments).await;
         assert_eq!(code, 0, "1.{} {arguments:?}: {stdout}{stderr}", kubectl.minor);
         stdout

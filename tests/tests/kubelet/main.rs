@@ -16,6 +16,7 @@ mod kubectl;
 mod legacy;
 mod looking;
 mod meddling;
+mod pushed;
 mod run_from_directory;
 mod runtime {
     //! The Docker implementation of the kubelet's container runtime interface.

@@ -4,13 +4,13 @@ use serde_json::{Map, Value, json};
 
 use super::{AUTHORIZATION, invalid, text, texts};
 use crate::auth::rbac::Rule;
-use crate::auth::{Attributes, Auth, Decision, ResourceAttributes, nodes};
+use crate::auth::{AccessPolicy, Attributes, Decision, ResourceAttributes, nodes};
 use crate::identity::Identity;
 use crate::selector::FieldSelector;
 use crate::status::Status;
 
 /// Answers a SubjectAccessReview.
-pub(super) fn review(auth: &Auth, spec: &Value) -> Result<Value, Status> {
+pub(super) fn review(policy: &dyn AccessPolicy, spec: &Value) -> Result<Value, Status> {
     let kind = "SubjectAccessReview";
     let attributes = read(kind, spec)?;
     let who = read_subject(spec);
@@ -18,30 +18,34 @@ pub(super) fn review(auth: &Auth, spec: &Value) -> Result<Value, Status> {
         let what = "Invalid value: \"\": at least one of user or group must be specified";
         return Err(invalid(kind, AUTHORIZATION, "spec.user", what));
     }
-    Ok(decided(auth, &who, &attributes))
+    Ok(decided(policy, &who, &attributes))
 }
 
 /// Answers a LocalSubjectAccessReview for one namespace.
-pub(super) fn local_review(auth: &Auth, spec: &Value, namespace: &str) -> Result<Value, Status> {
+pub(super) fn local_review(
+    policy: &dyn AccessPolicy,
+    spec: &Value,
+    namespace: &str,
+) -> Result<Value, Status> {
     if text(&spec["resourceAttributes"], "namespace") != namespace {
         let message = format!("spec.resourceAttributes.namespace must match namespace: {namespace}");
         return Err(Status::bad_request(message));
     }
-    review(auth, spec)
+    review(policy, spec)
 }
 
 /// Answers a SelfSubjectAccessReview.
-pub(super) fn self_review(auth: &Auth, who: &Identity, spec: &Value) -> Result<Value, Status> {
-    Ok(decided(auth, who, &read("SelfSubjectAccessReview", spec)?))
+pub(super) fn self_review(policy: &dyn AccessPolicy, who: &Identity, spec: &Value) -> Result<Value, Status> {
+    Ok(decided(policy, who, &read("SelfSubjectAccessReview", spec)?))
 }
 
 /// Answers a SelfSubjectRulesReview: all rules of the sender in a namespace.
-pub(super) fn rules(auth: &Auth, who: &Identity, spec: &Value) -> Result<Value, Status> {
+pub(super) fn rules(policy: &dyn AccessPolicy, who: &Identity, spec: &Value) -> Result<Value, Status> {
     let namespace = text(spec, "namespace");
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request: set spec.namespace"));
     }
-    let rules = auth.authorizer().with_index(|index| index.rules_of(who, namespace));
+    let rules = policy.rules(who, namespace);
     let (on_paths, on_resources): (Vec<Rule>, Vec<Rule>) =
         rules.into_iter().partition(|rule| rule.resources.is_empty() && !rule.paths.is_empty());
     let shown = |rules: &[Rule]| -> Value { rules.iter().map(Rule::json).collect() };
@@ -99,8 +103,8 @@ fn text_of(of: &Map<String, Value>, field: &str) -> String {
     of.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn decided(auth: &Auth, who: &Identity, attributes: &Attributes) -> Value {
-    let decision = auth.decide(who, attributes);
+fn decided(policy: &dyn AccessPolicy, who: &Identity, attributes: &Attributes) -> Value {
+    let decision = policy.decide(who, attributes);
     let mut status = json!({"allowed": decision.is_allowed()});
     let (Decision::Allowed(reason) | Decision::Denied(reason)) = decision;
     if !reason.is_empty() {

@@ -10,8 +10,9 @@ use http::{HeaderMap, Request, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{Auth, ResourceAttributes, nodes};
+use super::{AccessPolicy, Attributes, Auth, On, ResourceAttributes, nodes};
 use crate::identity::Identity;
+use crate::represent::{self, Accept, As, Format};
 use crate::status::Status;
 use crate::write::body;
 
@@ -109,12 +110,12 @@ impl Review {
         let spec = object.get("spec").cloned().unwrap_or_default();
         let now = Timestamp::now();
         let status = match self {
-            Self::SelfSubject => json!({"userInfo": access::user_info(who)}),
             Self::Token => tokens::review(auth, &spec, now)?,
             Self::SubjectAccess => access::review(auth, &spec)?,
             Self::LocalSubjectAccess => access::local_review(auth, &spec, &on.namespace)?,
-            Self::SelfSubjectAccess => access::self_review(auth, who, &spec)?,
-            Self::SelfSubjectRules => access::rules(auth, who, &spec)?,
+            Self::SelfSubject | Self::SelfSubjectAccess | Self::SelfSubjectRules => {
+                self.answer_own(auth, who, &spec).unwrap_or_else(|| Err(Status::no_such_path()))?
+            }
             Self::TokenRequest => {
                 nodes::tokens::check(auth, who, on, &spec)?;
                 let made = tokens::request(auth, &on.namespace, &on.name, &spec, now)?;
@@ -123,9 +124,22 @@ impl Review {
                 made.status
             }
         };
-        object.insert("status".to_owned(), status);
-        let body = Value::Object(object).to_string();
-        Ok((StatusCode::CREATED, [(header::CONTENT_TYPE, "application/json")], body).into_response())
+        Ok(answered(object, status))
+    }
+
+    /// Answers a review of the sender's own identity and access. `None` for other reviews.
+    fn answer_own(
+        self,
+        policy: &dyn AccessPolicy,
+        who: &Identity,
+        spec: &Value,
+    ) -> Option<Result<Value, Status>> {
+        match self {
+            Self::SelfSubject => Some(Ok(json!({"userInfo": access::user_info(who)}))),
+            Self::SelfSubjectAccess => Some(access::self_review(policy, who, spec)),
+            Self::SelfSubjectRules => Some(access::rules(policy, who, spec)),
+            Self::Token | Self::SubjectAccess | Self::LocalSubjectAccess | Self::TokenRequest => None,
+        }
     }
 
     async fn read(self, request: Request<Body>) -> Result<Map<String, Value>, Status> {
@@ -154,6 +168,43 @@ impl Review {
         object.entry("metadata").or_insert_with(|| json!({}));
         Ok(object)
     }
+}
+
+/// Answers reviews of the sender's own identity and access: `kubectl auth whoami` and `kubectl auth can-i`. It returns
+/// the request if it is for something else.
+///
+/// # Errors
+/// The request, if it is not such a review.
+pub async fn answer_own_review(
+    policy: &dyn AccessPolicy,
+    who: &Identity,
+    attributes: &Attributes,
+    request: Request<Body>,
+) -> Result<Response, Request<Body>> {
+    let On::Resource(on) = &attributes.on else { return Err(request) };
+    let Ok(Some(review)) = Review::of(&attributes.verb, on) else { return Err(request) };
+    if review.answer_own(policy, who, &Value::Null).is_none() {
+        return Err(request);
+    }
+    let accept = Accept::of(request.headers());
+    let answer = async {
+        let object = review.read(request).await?;
+        let spec = object.get("spec").cloned().unwrap_or_default();
+        let status = review.answer_own(policy, who, &spec).unwrap_or_else(|| Err(Status::no_such_path()))?;
+        let format = Format { encoding: accept.of_errors(), shape: As::Object };
+        Ok::<_, Status>(represent::respond(format, None, answered(object, status)).await)
+    };
+    Ok(match answer.await {
+        Ok(answer) => answer,
+        Err(refused) => represent::error(&accept, refused).await,
+    })
+}
+
+/// The response with the answer in the status of the review.
+fn answered(mut object: Map<String, Value>, status: Value) -> Response {
+    object.insert("status".to_owned(), status);
+    let body = Value::Object(object).to_string();
+    (StatusCode::CREATED, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 /// True for a client that accepts only tables. Reviews have no table.

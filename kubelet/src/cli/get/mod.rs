@@ -65,7 +65,9 @@ pub async fn run(client: &Client, get: &Get) -> anyhow::Result<ExitCode> {
 fn wanted(resource: &str, names: &[String]) -> anyhow::Result<Vec<Selection>> {
     let find = |text: &str| {
         ResourceType::find(text).ok_or_else(|| {
-            anyhow::anyhow!("unknown resource \"{text}\": use pods, nodes, events, configmaps or secrets")
+            anyhow::anyhow!(
+                "unknown resource \"{text}\": use pods, nodes, events, configmaps, secrets or namespaces"
+            )
         })
     };
     if !resource.contains('/') {

@@ -28,6 +28,7 @@ const RESOURCES: &[(ResourceType, &[&str])] = &[
     (EVENTS, &["ev"]),
     (ResourceType { plural: "configmaps", singular: "configmap", namespaced: true }, &["cm"]),
     (ResourceType { plural: "secrets", singular: "secret", namespaced: true }, &[]),
+    (ResourceType { plural: "namespaces", singular: "namespace", namespaced: false }, &["ns"]),
 ];
 
 impl ResourceType {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::VERSION;
+use apiserver::{Api, VERSION};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::{Request, Response, header};
@@ -29,7 +29,7 @@ use crate::runtime::fake::Fake;
 use crate::runtime::{LogOptions, Runtime as _};
 use crate::server::{Context, RootDir, serve_socket};
 use crate::stats::StatsProvider;
-use crate::status::StatusManager;
+use crate::status::{StatusManager, resources};
 use crate::volumes::Volumes;
 
 /// Timeout of all operations.
@@ -57,8 +57,10 @@ impl Bed {
         status_manager.apply(pod(&id), Timestamp::now());
         let health = Health::new();
         let dir = tempfile::tempdir().unwrap();
+        let api = Api::new(status_manager.store().clone(), resources::catalog(), VERSION);
         let context = Context {
             status_manager,
+            api,
             runtime: Arc::new(fake.clone()),
             health: health.clone(),
             metrics: Arc::new(Metrics::new("n1", VERSION.git_version)),

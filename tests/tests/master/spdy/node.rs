@@ -84,6 +84,7 @@ impl Node {
         show_pod(status_manager.store(), &id);
         let context = Context {
             volumes: Arc::new(Volumes::new("/".as_ref())),
+            api: Api::new(status_manager.store().clone(), resources::catalog(), VERSION),
             status_manager,
             runtime: Arc::new(fake),
             health: Health::new(),
