@@ -9,7 +9,7 @@ mod node_identity;
 mod pods;
 pub mod resources;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use apiserver::watch_cache::{Draft, Scope, WatchCache};
@@ -51,6 +51,8 @@ struct State {
     name_conflict: Option<String>,
     /// UID of the Node object.
     node_uid: String,
+    /// The pods that other sources own. All other Pod objects were pushed.
+    own_pods: BTreeSet<PodUid>,
     /// The objects that [`StatusManager::set`] shows: UIDs by namespace and name, per resource.
     shown: BTreeMap<&'static str, BTreeMap<(String, String), String>>,
 }
@@ -68,6 +70,7 @@ impl StatusManager {
             problems: Vec::new(),
             name_conflict: None,
             node_uid: node.to_owned(),
+            own_pods: BTreeSet::new(),
             shown: BTreeMap::new(),
         };
         let store = WatchCache::with_history(first, HISTORY_BYTES);
@@ -118,11 +121,11 @@ impl StatusManager {
                     {
                         self.store.delete(resources::PODS, before.namespace(), before.name());
                     }
-                    self.put(resources::PODS, &object);
+                    self.put_own_pod(uid, &object);
                 }
                 Report::Gone => {
                     if let Some(object) = pods::find_by_uid(&self.store, &uid) {
-                        if pods::is_pushed(&object) {
+                        if !self.state().own_pods.remove(&uid) {
                             self.ended.add(uid, object.namespace(), object.name());
                             continue;
                         }
@@ -201,6 +204,25 @@ impl StatusManager {
         state.node_uid = identity.uid.clone();
         state.node.created_at = Some(identity.created_at);
         self.put_node(&state);
+    }
+
+    /// Shows a pod of a source other than the API of the node. A pushed pod of the same name stays.
+    fn put_own_pod(&self, uid: PodUid, object: &Map<String, Value>) {
+        let mut state = self.state();
+        let (namespace, name) =
+            (pods::metadata_text(object, "namespace"), pods::metadata_text(object, "name"));
+        let draft = Draft::new(object, &resources::fields(resources::PODS));
+        let own_pods = &state.own_pods;
+        let mut is_shown = false;
+        self.store.update(resources::PODS, namespace, name, |current| {
+            is_shown = current.is_none_or(|current| {
+                current.uid() == uid.as_str() || own_pods.contains(&PodUid::new(current.uid()))
+            });
+            is_shown.then_some(draft)
+        });
+        if is_shown {
+            state.own_pods.insert(uid);
+        }
     }
 
     /// Writes the status of a pushed pod into its object, if the object is still there.

@@ -83,14 +83,6 @@ pub fn is_of_push(pod: &Pod) -> bool {
     annotations.and_then(|all| all.get(SOURCE)).is_some_and(|source| source == PUSH)
 }
 
-/// Whether a Pod object was pushed. Objects of other sources have the annotation with the source; the API removes it
-/// from pushed objects.
-pub fn is_pushed(object: &Object) -> bool {
-    let object = object.decode();
-    let annotations = object.get("metadata").and_then(|metadata| metadata.get("annotations"));
-    annotations.and_then(|all| all.get(SOURCE)).is_none() && !metadata_text(&object, "uid").is_empty()
-}
-
 /// A text of the metadata, empty if absent.
 pub fn metadata_text<'a>(object: &'a Map<String, Value>, field: &str) -> &'a str {
     let metadata = object.get("metadata").and_then(|metadata| metadata.get(field));

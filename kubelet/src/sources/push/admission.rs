@@ -6,7 +6,6 @@ use apiserver::admission::{Admission, AdmissionRequest, Operation};
 use apiserver::identity::Identity;
 use apiserver::resource::Resource;
 use async_trait::async_trait;
-use http::StatusCode;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -132,9 +131,4 @@ impl Admission for PushedOnly {
             && !SYSTEM_NAMESPACES.contains(&name)
             && !self.store.contains(NAMESPACES, "", name)
     }
-}
-
-/// Whether an answer means that the object is gone or has another UID.
-pub(super) fn is_settled(code: StatusCode) -> bool {
-    code.is_success() || matches!(code, StatusCode::NOT_FOUND | StatusCode::CONFLICT)
 }

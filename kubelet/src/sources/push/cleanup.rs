@@ -12,7 +12,6 @@ use http::{Method, Request, StatusCode, header};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::admission::is_settled;
 use super::store::PushedObjects;
 use super::{CONFIG_MAPS, NAMESPACES, PODS, SECRETS};
 use crate::observed::PodUid;
@@ -124,6 +123,10 @@ impl Cleanup {
             .map_err(|error| error.to_string())?;
         let Ok(answer) = self.router.clone().oneshot(request).await;
         let code: StatusCode = answer.status();
-        if is_settled(code) { Ok(()) } else { Err(format!("{path}: {code}")) }
+        if code.is_success() || code == StatusCode::NOT_FOUND {
+            Ok(())
+        } else {
+            Err(format!("{path}: {code}"))
+        }
     }
 }
