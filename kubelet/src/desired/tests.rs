@@ -188,7 +188,7 @@ fn pods_of_unconfigured_sources_keep_running() {
     merge.put(snapshot(SourceKind::File, &["a web 1"]));
     let gone = PodUid::new("gone");
     let unwanted = SourceKind::ALL.map(|source| merge.desired().is_unwanted(&gone, Some(source)));
-    assert_eq!(unwanted, [true, false, false, false]);
+    assert_eq!(unwanted, [false, true, false, false]);
     assert!(
         merge.desired().is_unwanted(&gone, None),
         "whose it was is not known, and all that are asked have spoken"
