@@ -39,7 +39,7 @@ async fn kubectl_writes_pods_to_a_lone_node() {
             (&["apply", "-f", &file], "pod/web unchanged"),
             (&["apply", "-f", &changed], "pod/web configured"),
             (&["label", "pod", "web", "a=b"], "labeled"),
-            (&["annotate", "pod", "web", "note=editme"], "annotated"),
+            (&["annotate", "pod", "web", "note=editme"], "pod/web annotate"),
             (&["edit", "pod", "web"], "edited"),
             (&["get", "pod", "web", "-o", "jsonpath={.metadata.annotations.note}"], "edited"),
             (&["patch", "pod", "web", "-p", r#"{"metadata":{"labels":{"c":"d"}}}"#], "patched"),
