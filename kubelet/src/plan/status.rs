@@ -121,7 +121,7 @@ fn container_status(
         Role::Main | Role::Init => view.final_exit(container, role == Role::Init).is_some(),
         Role::Ephemeral => run.ended().is_some(),
     };
-    let (state, last_state) = states(input, plan, view, container, &run, rests, starting);
+    let (state, last_state) = states(input, plan, container, &run, rests, starting);
     let done_init = role == Role::Init && !stays && run.ended().is_some_and(|e| e.code == 0);
     ContainerStatus {
         name: name.clone(),
@@ -140,7 +140,6 @@ fn container_status(
 fn states(
     input: &Input<'_>,
     plan: &Plan,
-    view: &View<'_>,
     container: &Container,
     run: &Run<'_>,
     rests: bool,

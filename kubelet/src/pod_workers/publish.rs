@@ -69,7 +69,8 @@ impl PodWorker {
     pub(super) fn report_oom_kills(&self, observed: &observed::Pod, now: Timestamp) {
         for killed in self.history.new_oom_kills(observed, now) {
             let name = &killed.name;
-            let limits = create::find(self.pod(), name).and_then(|container| container.resources?.limits);
+            let limits = create::find(self.pod(), name)
+                .and_then(|container| container.resources.as_ref()?.limits.clone());
             let limit = limits.and_then(|limits| limits.get("memory").map(|limit| limit.0.clone()));
             let cause = match limit {
                 Some(limit) => format!("it reached its memory limit of {limit}"),
