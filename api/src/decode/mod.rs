@@ -21,7 +21,7 @@ use serde_json::Value;
 use self::value::DecodeLimits;
 use crate::field_error::{FieldError, FieldErrors};
 use crate::object::Object;
-use crate::path::Path;
+use crate::path::{Path, PathBuf};
 use crate::problem::{ObjectName, Problem};
 
 /// Limit for the size of a manifest, as in stock kubelets.
@@ -172,6 +172,17 @@ pub fn value(bytes: &[u8]) -> Result<Option<Value>, Box<Problem>> {
         }
     };
     read().map_err(|error| Box::new(error.problem(0)))
+}
+
+/// Sets line and column of problems in a YAML or JSON document of any kind, by their paths. If a path does not exist
+/// in the document, the position is that of its innermost parent that exists.
+pub fn locate<'a>(bytes: &[u8], problems: impl IntoIterator<Item = &'a mut Problem>) {
+    let Some(located) = text::read(bytes).ok().and_then(position::of_yaml) else { return };
+    for problem in problems {
+        let path = PathBuf::from(problem.path.as_str());
+        let at = located.find(path.steps(), true);
+        (problem.line, problem.column) = (at.line, at.column);
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,12 @@
 //! Command-line arguments of `kubelet`, declared with clap.
 
+mod clients;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use clients::{Cp, PortForward, Top, UsageColumn, Wait};
 
 /// A Kubernetes node agent that runs Pods through a Docker engine.
 #[derive(Debug, Parser)]
@@ -23,6 +27,8 @@ pub enum Verb {
     Run(Box<RunFlags>),
     /// Validate manifests as `run` would, and report every problem
     Check(Check),
+    /// Print manifests for a Docker Compose file, and report what they do not express
+    Import(Import),
     /// Show objects of the running kubelet
     Get(Get),
     /// Show details of a pod, with its events
@@ -37,6 +43,14 @@ pub enum Verb {
     Exec(Exec),
     /// Attach to the streams of a container's main process
     Attach(Attach),
+    /// Copy files to and from a container
+    Cp(Cp),
+    /// Forward local ports to a pod
+    PortForward(PortForward),
+    /// Show the CPU and memory usage of pods or of the node
+    Top(Top),
+    /// Wait until objects have a condition, or are deleted
+    Wait(Wait),
     /// Print a kubeconfig with which kubectl uses the API of this node
     Kubeconfig(Kubeconfig),
     /// Create a client certificate with which a monitoring system reads the metrics of this node
@@ -201,6 +215,29 @@ pub enum CheckFormat {
     Json,
 }
 
+/// Arguments of `kubelet import`.
+#[derive(Clone, Debug, Args)]
+pub struct Import {
+    /// The Compose file, or - for standard input
+    #[arg(value_name = "FILE|-")]
+    pub file: String,
+    /// Name of the project and of the pod [default: `name` of the file, or the name of its directory]
+    #[arg(short, long, value_name = "NAME")]
+    pub project_name: Option<String>,
+    /// Activate a profile; can be repeated
+    #[arg(long, value_name = "NAME")]
+    pub profile: Vec<String>,
+    /// File with variables for interpolation [default: .env beside the Compose file]
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Option<PathBuf>,
+    /// Directory of the host for named volumes
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/coracle/volumes")]
+    pub volumes_dir: PathBuf,
+    /// Print a Pod and a Service for each service, for a cluster, instead of one Pod for all
+    #[arg(long)]
+    pub pod_per_service: bool,
+}
+
 /// Arguments of `kubelet kubeconfig`.
 #[derive(Clone, Debug, Args)]
 pub struct Kubeconfig {
@@ -354,14 +391,29 @@ pub struct Delete {
 #[derive(Clone, Debug, Args)]
 pub struct Logs {
     /// The pod, by its full name or by its name in the manifest
-    #[arg(value_name = "POD")]
-    pub pod: String,
+    #[arg(value_name = "POD", required_unless_present = "selector", conflicts_with = "selector")]
+    pub pod: Option<String>,
     /// The container; required when the pod has several
     #[arg(value_name = "CONTAINER")]
     pub container_last: Option<String>,
     /// The container; required when the pod has several
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", conflicts_with = "all_containers")]
     pub container: Option<String>,
+    /// Show the logs of all containers
+    #[arg(long)]
+    pub all_containers: bool,
+    /// Show the logs of the pods with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub selector: Option<String>,
+    /// Prefix each line with its pod and container
+    #[arg(long)]
+    pub prefix: bool,
+    /// Maximum number of logs to follow at once
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub max_log_requests: usize,
+    /// Continue with the other logs if one cannot be read
+    #[arg(long)]
+    pub ignore_errors: bool,
     /// Namespace of the pod
     #[command(flatten)]
     pub place: InNamespace,
@@ -371,7 +423,7 @@ pub struct Logs {
     /// Show the log of the container's previous run
     #[arg(short, long)]
     pub previous: bool,
-    /// Show only the last N lines; -1 for all
+    /// Show only the last N lines; -1 for all [default: all, or 10 with a selector]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub tail: Option<String>,
     /// Show only lines newer than this duration, such as 10s, 5m or 2h

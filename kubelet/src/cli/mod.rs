@@ -3,14 +3,19 @@
 mod args;
 mod check;
 mod client;
+mod cp;
 mod credentials;
 mod describe;
 mod flags;
 mod get;
+mod import;
 mod logs;
 mod pod;
+mod port_forward;
 mod print;
 mod session;
+mod top;
+mod wait;
 mod write;
 
 use std::ffi::OsString;
@@ -77,6 +82,7 @@ pub fn main() -> ExitCode {
     match cli.verb {
         Verb::Run(ref flags) => run(flags, cli.root_dir.clone(), mistakes),
         Verb::Check(ref arguments) => check::run(arguments),
+        Verb::Import(ref arguments) => import::run(arguments),
         Verb::Get(ref get) => run_client(get::run(&client(), get)),
         Verb::Describe(ref describe) => run_client(describe::run(&client(), describe)),
         Verb::Apply(ref apply) => run_client(write::apply(&client(), apply)),
@@ -84,6 +90,10 @@ pub fn main() -> ExitCode {
         Verb::Logs(ref logs) => run_client(logs::run(&client(), logs)),
         Verb::Exec(ref exec) => run_client(session::exec(&client(), exec)),
         Verb::Attach(ref attach) => run_client(session::attach(&client(), attach)),
+        Verb::Cp(ref cp) => run_client(cp::run(&client(), cp)),
+        Verb::PortForward(ref forward) => run_client(port_forward::run(&client(), forward)),
+        Verb::Top(ref top) => run_client(top::run(&client(), top)),
+        Verb::Wait(ref wait) => run_client(wait::run(&client(), wait)),
         Verb::Kubeconfig(ref arguments) => {
             run_client(credentials::kubeconfig(&client(), &root_dir(), arguments))
         }

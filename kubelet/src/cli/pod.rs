@@ -1,4 +1,4 @@
-//! Resolves the pod and container arguments of `logs`, `exec` and `attach`.
+//! Resolves the pod and container arguments of `logs`, `exec`, `attach` and `port-forward`.
 
 use ::client::percent_encoded;
 use serde_json::Value;
@@ -9,6 +9,9 @@ use super::print::note;
 
 /// Annotation that names the default container of a pod.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+
+/// Fields of a pod's spec with containers, in the order in which kubectl prints their logs.
+const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// A container of a pod of the running kubelet.
 #[derive(Clone, Debug)]
@@ -35,18 +38,29 @@ impl ContainerRef {
         pod: &str,
         container: Option<&str>,
     ) -> Result<Self, Error> {
-        let pod = pod_name(pod);
-        let pod = full_name(client, PODS, namespace, pod).await?;
-        let path = format!("{}/{}", PODS.path(Some(namespace)), percent_encoded(&pod));
-        let object = client.json(&path, "application/json").await?;
+        let (pod, object) = object(client, namespace, pod).await?;
         let container = match container {
             Some(container) => container.to_owned(),
             None => default_container(&object),
         };
-        let lists = ["containers", "initContainers", "ephemeralContainers"];
-        let spec = lists.iter().flat_map(|list| specs(&object, list)).find(|spec| name(spec) == container);
+        let spec = LISTS.iter().flat_map(|list| specs(&object, list)).find(|spec| name(spec) == container);
         let spec = spec.cloned().unwrap_or_default();
         Ok(Self { namespace: namespace.to_owned(), pod, container, spec })
+    }
+
+    /// Finds all containers of a pod: init containers, containers, then ephemeral containers.
+    ///
+    /// # Errors
+    /// If there is no such pod, or the request fails.
+    pub async fn all(client: &Client, namespace: &str, pod: &str) -> Result<Vec<Self>, Error> {
+        let (pod, object) = object(client, namespace, pod).await?;
+        let container = |spec: &Value| Self {
+            namespace: namespace.to_owned(),
+            pod: pod.clone(),
+            container: name(spec).to_owned(),
+            spec: spec.clone(),
+        };
+        Ok(LISTS.iter().flat_map(|list| specs(&object, list)).map(container).collect())
     }
 
     /// The API path of a subresource of the pod.
@@ -57,6 +71,17 @@ impl ContainerRef {
             percent_encoded(&self.pod)
         )
     }
+}
+
+/// Finds a pod by its full name or its manifest name, also as `pod/NAME`. Returns its full name and the object.
+///
+/// # Errors
+/// If there is no such pod, or the request fails.
+pub async fn object(client: &Client, namespace: &str, pod: &str) -> Result<(String, Value), Error> {
+    let pod = full_name(client, PODS, namespace, pod_name(pod)).await?;
+    let path = format!("{}/{}", PODS.path(Some(namespace)), percent_encoded(&pod));
+    let object = client.json(&path, "application/json").await?;
+    Ok((pod, object))
 }
 
 /// Removes the resource from `pod/web`, which is accepted for `web`.

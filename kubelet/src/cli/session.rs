@@ -24,9 +24,9 @@ use super::pod::ContainerRef;
 use super::print::{err, note, out};
 
 /// Subprotocol of the WebSocket. Only version 5 can signal the end of standard input.
-const PROTOCOL: &str = "v5.channel.k8s.io";
+pub const PROTOCOL: &str = "v5.channel.k8s.io";
 /// A WebSocket over the kubelet's Unix socket.
-type Socket = WebSocketStream<UnixStream>;
+pub type Socket = WebSocketStream<UnixStream>;
 /// Maximum bytes of standard input per message.
 const PIECE_BYTES: usize = 32 * 1024;
 
@@ -93,16 +93,20 @@ async fn run(
         !streams.tty,
         streams.tty,
     );
-    let socket = connect(client, &path).await?;
+    let socket = connect(client, &path, PROTOCOL).await?;
     let raw = if streams.tty { Raw::take() } else { None };
     let ended = run_streams(socket, streams).await;
     drop(raw);
     outcome(&ended?)
 }
 
-async fn connect(client: &Client, path: &str) -> anyhow::Result<Socket> {
+/// Opens a WebSocket with this subprotocol.
+///
+/// # Errors
+/// An [`Error`] if the connection fails, or the kubelet rejects the request.
+pub async fn connect(client: &Client, path: &str, protocol: &'static str) -> anyhow::Result<Socket> {
     let mut request = format!("ws://kubelet{path}").into_client_request()?;
-    request.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
+    request.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
     match tokio_tungstenite::client_async(request, client.connect().await?).await {
         Ok((socket, _)) => Ok(socket),
         Err(WsError::Http(answer)) => {
@@ -176,7 +180,8 @@ fn resize() -> Message {
     frame(4, format!(r#"{{"Width":{width},"Height":{height}}}"#).as_bytes())
 }
 
-fn frame(channel: u8, bytes: &[u8]) -> Message {
+/// A message of a channel.
+pub fn frame(channel: u8, bytes: &[u8]) -> Message {
     let mut frame = Vec::with_capacity(bytes.len() + 1);
     frame.push(channel);
     frame.extend_from_slice(bytes);
@@ -184,7 +189,7 @@ fn frame(channel: u8, bytes: &[u8]) -> Message {
 }
 
 /// The exit code for the server's final `Status`.
-fn outcome(status: &Value) -> anyhow::Result<ExitCode> {
+pub fn outcome(status: &Value) -> anyhow::Result<ExitCode> {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     if text(status.get("status")) == "Success" {
         return Ok(ExitCode::SUCCESS);

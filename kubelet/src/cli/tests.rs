@@ -60,6 +60,16 @@ fn kubectl_style_flags_are_parsed() {
 }
 
 #[test]
+fn logs_need_a_pod_or_a_selector() {
+    for line in ["logs web", "logs web main", "logs -l app=web", "logs web --all-containers"] {
+        assert!(matches!(read(line).unwrap().verb, Verb::Logs(_)), "{line}");
+    }
+    for line in ["logs", "logs web -l app=web", "logs web -c main --all-containers"] {
+        assert_eq!(mistakes(line).len(), 1, "{line}");
+    }
+}
+
+#[test]
 fn every_unknown_flag_is_an_error() {
     let found = mistakes("--foo --port 1 --bar=2 --root-dir /x");
     assert_eq!(found.len(), 2, "{found:?}");

@@ -4,6 +4,8 @@
 
 mod adoption;
 mod bad_input;
+mod client_commands;
+mod compose;
 mod config_and_secrets;
 mod edit_and_delete;
 mod engine_faults;

@@ -1,6 +1,6 @@
 //! `kubelet check`: validates manifests before they run.
 
-mod inspect;
+pub mod inspect;
 mod lint;
 mod missing;
 #[cfg(test)]
@@ -124,7 +124,7 @@ fn as_text(report: &Report) -> String {
 }
 
 /// Formats a warning as `FILE:LINE:COLUMN: warning: FIELD: WHAT; REMEDY`, like compiler messages.
-fn warning(found: &FoundProblem) -> String {
+pub fn warning(found: &FoundProblem) -> String {
     let Problem { line, column, path, what, remedy, .. } = &found.problem;
     let place = if *line > 0 { format!("{line}:{column}:") } else { String::new() };
     format!("{}:{place} warning: {path}: {what}; {remedy}", found.origin)
