@@ -1,7 +1,7 @@
 //! The eviction manager: observes the node, publishes its pressure conditions, reclaims resources, evicts pods, and lets
 //! pods of files and URLs return.
 //!
-//! Conditions and evictions come from the same observation and the same thresholds. [`decide`] and [`rank`] decide;
+//! Conditions and evictions come from the same observation and the same thresholds. [`decide()`] and [`rank()`] decide;
 //! everything else observes or carries out. At most one pod is evicted at a time: the next observation follows when the
 //! pod has released its resources.
 
