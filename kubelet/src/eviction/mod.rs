@@ -40,7 +40,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// How long an evicted pod may take to release its resources, beyond its grace period, before the node is observed again;
 /// `podCleanupTimeout` of the stock kubelet.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long an exited container stays before it is removed to reclaim disk space. Its worker has then recorded its exit.
+/// How long an exited container stays before it is removed to reclaim disk space.
 const MIN_DEAD_AGE: Duration = Duration::from_secs(10);
 
 /// The eviction manager of one node.
@@ -114,11 +114,12 @@ impl EvictionManager {
         self.evict_one(met, disk_scope(signal, observed.is_image_fs_dedicated)).await
     }
 
-    /// Removes exited containers, except those that have exited just now.
+    /// Removes exited containers, except the newest of each name. After a restart, the exit of the newest may not be in the
+    /// history of the pod yet; without it, a container that has completed would run again.
     async fn remove_dead_containers(&self, now: Timestamp) {
         for known in self.deps.pleg.known() {
             let pod = self.deps.pleg.pod(&known.uid);
-            for container in pod.containers.iter().filter(|container| is_dead(container, now)) {
+            for container in removable(&pod, now) {
                 match self.deps.runtime.remove(&container.id).await {
                     Ok(()) => self.deps.pleg.forget(&known.uid, &container.id),
                     Err(error) => {
@@ -197,6 +198,14 @@ fn disk_scope(signal: Signal, is_image_fs_dedicated: Option<bool>) -> DiskScope 
         (Signal::ImageFsAvailable | Signal::ImageFsInodesFree, _) => DiskScope::Engine,
         _ => DiskScope::Volumes,
     }
+}
+
+/// The exited containers that can be removed.
+fn removable(pod: &observed::Pod, now: Timestamp) -> impl Iterator<Item = &observed::Container> {
+    let is_newest = |container: &observed::Container| {
+        pod.attempts(&container.name).next().is_some_and(|newest| newest.id == container.id)
+    };
+    pod.containers.iter().filter(move |container| is_dead(container, now) && !is_newest(container))
 }
 
 fn is_dead(container: &observed::Container, now: Timestamp) -> bool {

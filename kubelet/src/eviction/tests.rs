@@ -72,4 +72,10 @@ fn a_container_that_has_just_exited_is_not_removed() {
     assert!(!is_dead(&exited(at(91)), at(100)));
     assert!(!is_dead(&container(ContainerState::Created), at(100)));
     assert!(!is_dead(&container(ContainerState::Running { started_at: at(0), pid: 1 }), at(100)));
+    let mut pod = observed::Pod::default();
+    for (id, attempt) in [("first", 0), ("second", 1)] {
+        pod.put_container(Container { id: id.to_owned(), attempt, ..exited(at(50)) });
+    }
+    let removed: Vec<&str> = removable(&pod, at(100)).map(|container| container.id.as_str()).collect();
+    assert_eq!(removed, ["first"], "the exit of the newest attempt may not be in the history yet");
 }

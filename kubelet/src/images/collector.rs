@@ -54,6 +54,8 @@ pub struct ImageCollector {
     policy: ImageGc,
     path: PathBuf,
     records: Mutex<Records>,
+    /// Serializes writes of the file, so that the latest records win.
+    saving: tokio::sync::Mutex<()>,
     began: Timestamp,
 }
 
@@ -74,7 +76,15 @@ impl ImageCollector {
             }
             Records::new()
         });
-        Self { runtime, metrics, policy, path, records: Mutex::new(records), began }
+        Self {
+            runtime,
+            metrics,
+            policy,
+            path,
+            records: Mutex::new(records),
+            saving: tokio::sync::Mutex::default(),
+            began,
+        }
     }
 
     /// Records an image that this kubelet pulled, under its full name.
@@ -156,6 +166,15 @@ impl ImageCollector {
             }
             let mut removed = Ok(());
             for name in &image.names {
+                // Another program may have built or pulled another image of this name meanwhile.
+                match self.runtime.image(name).await {
+                    Ok(Some(found)) if found.id == image.id => {}
+                    Ok(_) => continue,
+                    Err(error) => {
+                        removed = Err(error);
+                        break;
+                    }
+                }
                 removed = self.runtime.remove_image(name).await;
                 if removed.is_err() {
                     break;
@@ -185,6 +204,7 @@ impl ImageCollector {
 
     /// Writes the records. Errors are logged.
     async fn save(&self) {
+        let _turn = self.saving.lock().await;
         let records = self.lock().clone();
         let path = self.path.clone();
         if let Err(error) = disk::run(move || write(&path, &records)).await {
@@ -207,6 +227,7 @@ fn write(path: &Path, records: &Records) -> io::Result<()> {
     let partial = path.with_extension("json.tmp");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
     file.write_all(&serde_json::to_vec(records)?)?;
+    file.sync_all()?;
     drop(file);
     std::fs::rename(&partial, path)
 }

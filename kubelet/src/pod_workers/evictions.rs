@@ -90,7 +90,7 @@ impl Evictions {
         }
     }
 
-    /// Evicted pods of files and URLs that wait for the end of the pressure.
+    /// Evicted pods of local sources that wait for the end of the pressure.
     pub fn waiting(&self) -> Vec<Evicted> {
         let pods = self.lock();
         let waiting = pods.values().filter_map(|entry| match entry {
@@ -106,8 +106,10 @@ impl Evictions {
 
     /// Lets an evicted pod start again, as soon as admission permits.
     pub fn let_return(&self, uid: &PodUid, now: Timestamp) {
-        if let Some(Entry::Evicted { returned_at, .. }) = self.lock().get_mut(uid) {
-            *returned_at = Some(now);
+        if let Some(Entry::Evicted { returned_at, eviction, .. }) = self.lock().get_mut(uid) {
+            // The wall clock may have been set back since the eviction.
+            let after = eviction.at.checked_add(Duration::from_nanos(1)).unwrap_or(eviction.at);
+            *returned_at = Some(now.max(after));
         }
         self.returned.notify_one();
     }
@@ -211,6 +213,7 @@ mod tests {
         for (source, pressure, returns) in [
             (SourceKind::File, Some(Pressure::Memory), true),
             (SourceKind::Http, Some(Pressure::Disk), true),
+            (SourceKind::Push, Some(Pressure::Disk), true),
             (SourceKind::Api, Some(Pressure::Memory), false),
             (SourceKind::File, None, false),
         ] {
@@ -222,7 +225,10 @@ mod tests {
             evictions.let_return(&pod.uid, NOW);
             evictions.set_evicted(&pod, &eviction(pressure), true);
             assert!(evictions.waiting().is_empty(), "it returns already");
-            assert_eq!(evictions.returning().get(&pod.uid), Some(&NOW));
+            assert!(
+                evictions.returning()[&pod.uid] > NOW,
+                "later than the eviction, whatever the clock says"
+            );
             evictions.add(&pod);
             assert!(evictions.returning().is_empty() && evictions.active().len() == 1);
         }

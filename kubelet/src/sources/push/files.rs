@@ -33,6 +33,14 @@ pub struct Damage {
     pub why: String,
 }
 
+impl Damage {
+    /// A file that may be intact, and stays where it is.
+    pub fn unreadable(path: &Path, error: &io::Error) -> Self {
+        let why = format!("it cannot be read: {error}; restart the kubelet when it can be read");
+        Self { path: path.to_owned(), why }
+    }
+}
+
 /// What the directory contains.
 #[derive(Debug, Default)]
 pub struct Loaded {
@@ -49,7 +57,7 @@ impl Files {
     }
 
     /// Reads all objects, and removes what an interrupted write has left. A damaged file is renamed, so that a later
-    /// write of the same object does not overwrite it.
+    /// write of the same object does not overwrite it. A file that cannot be read stays.
     ///
     /// # Errors
     /// If the directory exists and cannot be listed.
@@ -64,10 +72,10 @@ impl Files {
         for path in paths {
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("tmp") => drop(fs::remove_file(&path)),
-                Some(EXTENSION) => match fs::read(&path).map_err(|error| error.to_string()).and_then(checked)
-                {
-                    Ok(value) => loaded.objects.push((path, value)),
-                    Err(why) => loaded.damaged.push(set_aside(&path, why)),
+                Some(EXTENSION) => match fs::read(&path).map(checked) {
+                    Ok(Ok(value)) => loaded.objects.push((path, value)),
+                    Ok(Err(why)) => loaded.damaged.push(set_aside(&path, why)),
+                    Err(error) => loaded.damaged.push(Damage::unreadable(&path, &error)),
                 },
                 _ => {}
             }

@@ -50,16 +50,12 @@ impl PushedObjects {
     /// Loads the pushed objects of a root directory into the cache. Also returns the files that cannot be used.
     pub fn open(root_dir: &Path, cache: WatchCache, catalog: Catalog) -> (Self, Vec<Damage>) {
         let files = Files::new(root_dir);
-        let mut damaged = Vec::new();
-        let mut completeness = Completeness::Complete;
         let loaded = files.load().unwrap_or_else(|error| {
-            // Pods must not be removed because their directory cannot be read.
-            completeness = Completeness::Incomplete;
-            let why = format!("it cannot be listed: {error}; restart the kubelet when it can be read");
-            damaged.push(Damage { path: files.path("").with_file_name(""), why });
-            files::Loaded::default()
+            let damage = Damage::unreadable(&files.path("").with_file_name(""), &error);
+            files::Loaded { damaged: vec![damage], ..files::Loaded::default() }
         });
-        let (snapshots, _) = watch::channel(Arc::new(empty(completeness)));
+        let mut damaged = loaded.damaged;
+        let (snapshots, _) = watch::channel(Arc::new(empty(Completeness::Incomplete)));
         let inner = Inner {
             files,
             cache,
@@ -68,12 +64,18 @@ impl PushedObjects {
             present: Mutex::default(),
             snapshots,
         };
-        damaged.extend(loaded.damaged);
         for (path, value) in loaded.objects {
             if let Err(why) = inner.load(&path, &value) {
                 damaged.push(files::set_aside(&path, why));
             }
         }
+        // A pod must not end because its file cannot be used.
+        let is_complete = damaged.is_empty();
+        inner.snapshots.send_replace(Arc::new(empty(if is_complete {
+            Completeness::Complete
+        } else {
+            Completeness::Incomplete
+        })));
         inner.publish();
         (Self { inner: Arc::new(inner) }, damaged)
     }

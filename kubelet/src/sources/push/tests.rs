@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tower::ServiceExt as _;
 
 use super::{Settings, start};
-use crate::desired::{Desired, Merge, Owner, Snapshot, SourceKind, SourceObject};
+use crate::desired::{Completeness, Desired, Merge, Owner, Snapshot, SourceKind, SourceObject};
 use crate::observed::PodUid;
 use crate::report::{EndedPods, Outbox};
 use crate::status::resources;
@@ -303,6 +303,7 @@ async fn a_damaged_file_causes_an_event_and_loses_no_other_object() {
     let mut bed = Bed::new(root.path());
     let snapshot = bed.snapshot().await;
     assert_eq!(snapshot.objects.len(), 1);
+    assert_eq!(snapshot.completeness, Completeness::Incomplete, "no pod ends because of the damage");
     let notes = bed.outbox.take().await.notes;
     assert_eq!(notes[0].reason, "PushedObjectDamaged");
     assert!(notes[0].message.contains("it is incomplete"), "{}", notes[0].message);
