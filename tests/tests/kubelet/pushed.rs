@@ -32,7 +32,9 @@ async fn kubectl_writes_pods_to_a_lone_node() {
     fs::write(&changed, sleeper("web").replace("name: web", "name: web\n  labels: {tier: front}")).unwrap();
     let changed = changed.display().to_string();
     let shown_image = ["get", "pod", "web", "-o", "jsonpath={.spec.containers[0].image}"];
-    for kubectl in &kubectls() {
+    // The test of settings covers the versions between them.
+    let versions = kubectls();
+    for kubectl in [versions.first(), versions.last()].into_iter().flatten() {
         for (arguments, expected) in [
             (&["create", "-f", &file, "--dry-run=server"][..], "created (server dry run)"),
             (&["apply", "-f", &file], "pod/web created"),
