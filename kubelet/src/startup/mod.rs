@@ -18,7 +18,7 @@ use anyhow::Context as _;
 use apiserver::tasks::{TaskError, Tasks};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use self::components::{Components, Platform, Reporting};
 use crate::cgroups::{Cgroups, Slices};
@@ -87,6 +87,37 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     }
     network.close().await;
     served
+}
+
+/// A task that keeps packet rules up to date until it is stopped.
+struct RuleTask {
+    stop: watch::Sender<bool>,
+    /// Closed when the task has ended.
+    ended: oneshot::Receiver<()>,
+}
+
+impl RuleTask {
+    /// Spawns the task. `run` gets the value that becomes true when the task must stop.
+    fn spawn<F: Future<Output = ()> + Send + 'static>(
+        name: &'static str,
+        tasks: &mut Tasks,
+        run: impl FnOnce(watch::Receiver<bool>) -> F,
+    ) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let (end, ended) = oneshot::channel();
+        let running = run(stopped);
+        tasks.spawn(name, async move {
+            running.await;
+            drop(end);
+        });
+        Self { stop, ended }
+    }
+
+    /// Stops the task. Afterwards it changes no rules, so its tables can be removed.
+    async fn stop(self) {
+        self.stop.send_replace(true);
+        let _ = self.ended.await;
+    }
 }
 
 /// Records an event if the name servers of the host cannot be read. Pods with `dnsPolicy: Default` need them.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use apiserver::tasks::Tasks;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
+use super::RuleTask;
 use crate::cluster::policies::{self, Demand, PolicySnapshot};
 use crate::desired::Desired;
 use crate::network::Native;
@@ -19,21 +20,6 @@ pub(super) struct Prepared {
     native: Option<Arc<Native>>,
     policies: watch::Receiver<Arc<PolicySnapshot>>,
     demand: watch::Sender<Demand>,
-}
-
-/// The running enforcement.
-pub(super) struct Running {
-    stop: watch::Sender<bool>,
-    /// Closed when the task has ended.
-    ended: oneshot::Receiver<()>,
-}
-
-impl Running {
-    /// Stops the enforcement. Afterwards it changes no rules, so its tables can be removed.
-    pub async fn stop(self) {
-        self.stop.send_replace(true);
-        let _ = self.ended.await;
-    }
 }
 
 /// Prepares the enforcement if the node belongs to a cluster. Otherwise removes the rules of an earlier kubelet. Also
@@ -67,21 +53,17 @@ impl Prepared {
         desired: watch::Receiver<Arc<Desired>>,
         outbox: &Arc<Outbox>,
         tasks: &mut Tasks,
-    ) -> Running {
+    ) -> RuleTask {
         let Self { native, policies, demand } = self;
-        let (stop, stopped) = watch::channel(false);
-        let (end, ended) = oneshot::channel();
         let (node, outbox) = (options.node_name.clone(), outbox.clone());
-        tasks.spawn("network policies", async move {
+        RuleTask::spawn("network policies", tasks, |stopped| async move {
             match native {
                 Some(native) => {
                     PolicyEnforcer { node, native, policies, demand, desired, outbox, stopped }.run().await;
                 }
                 None => report_until_stop(node, policies, demand, desired, outbox, stopped).await,
             }
-            drop(end);
-        });
-        Running { stop, ended }
+        })
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use apiserver::tasks::Tasks;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
+use super::RuleTask;
 use crate::cluster::services::ServiceSnapshot;
 use crate::network::Native;
 use crate::options::{Options, ServiceProxyMode};
@@ -13,21 +14,6 @@ use crate::service_proxy::{self, ServiceProxy};
 
 /// The label with the zone of a node.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
-
-/// The running service proxy.
-pub(super) struct Running {
-    stop: watch::Sender<bool>,
-    /// Closed when the task has ended.
-    ended: oneshot::Receiver<()>,
-}
-
-impl Running {
-    /// Stops the service proxy. Afterwards it changes no rules, so its table can be removed.
-    pub async fn stop(self) {
-        self.stop.send_replace(true);
-        let _ = self.ended.await;
-    }
-}
 
 /// Whether this kubelet serves Services, given that it has a native pod network.
 pub(super) fn is_wanted(options: &Options) -> bool {
@@ -52,7 +38,7 @@ pub(super) async fn start(
     zone: watch::Receiver<String>,
     outbox: &Arc<Outbox>,
     tasks: &mut Tasks,
-) -> anyhow::Result<Option<Running>> {
+) -> anyhow::Result<Option<RuleTask>> {
     let native = match native {
         Some(native) => native,
         None if options.service_proxy == Some(ServiceProxyMode::Nftables) => anyhow::bail!(
@@ -67,19 +53,8 @@ pub(super) async fn start(
         }
         return Ok(None);
     }
-    let (stop, stopped) = watch::channel(false);
-    let (end, ended) = oneshot::channel();
-    let proxy = ServiceProxy {
-        node: options.node_name.clone(),
-        zone,
-        native,
-        services,
-        outbox: outbox.clone(),
-        stopped,
-    };
-    tasks.spawn("service proxy", async move {
-        proxy.run().await;
-        drop(end);
-    });
-    Ok(Some(Running { stop, ended }))
+    let (node, outbox) = (options.node_name.clone(), outbox.clone());
+    Ok(Some(RuleTask::spawn("service proxy", tasks, |stopped| {
+        ServiceProxy { node, zone, native, services, outbox, stopped }.run()
+    })))
 }
