@@ -121,14 +121,14 @@ impl<'a> Planner<'a> {
         for port in ports {
             match (port, direction) {
                 (RulePort::Range(range), _) => {
-                    let protocol = transport(range.protocol);
+                    let protocol = range.protocol.into();
                     let ports = Ports { protocol, first: range.first, last: range.last };
                     all.push(Allow::Peers { peers, ports: Some(ports) });
                 }
                 (RulePort::Named(protocol, name), Direction::Ingress) => {
                     let numbers: BTreeSet<u16> = numbers_of(pod, protocol, &name).collect();
                     all.extend(numbers.into_iter().map(|number| {
-                        let ports = Ports { protocol: transport(protocol), first: number, last: number };
+                        let ports = Ports { protocol: protocol.into(), first: number, last: number };
                         Allow::Peers { peers, ports: Some(ports) }
                     }));
                 }
@@ -174,7 +174,7 @@ impl<'a> Planner<'a> {
                 let is_selected = rule.peers.is_empty() || self.selects_peer(policy, rule, pod);
                 let addresses = pod.addresses.iter().filter(|ip| is_selected || is_in_block(ip));
                 let each =
-                    |ip: &IpAddr| numbers.iter().map(|number| (*ip, transport(protocol), *number)).collect();
+                    |ip: &IpAddr| numbers.iter().map(|number| (*ip, protocol.into(), *number)).collect();
                 addresses.flat_map::<Vec<_>, _>(each).collect()
             };
             let all = self.peers.iter().flat_map(of_pod).collect();
@@ -193,14 +193,6 @@ impl<'a> Planner<'a> {
 fn numbers_of<'p>(pod: &'p Pod, protocol: Protocol, name: &'p str) -> impl Iterator<Item = u16> + 'p {
     let named = pod.ports.iter().filter(move |port| port.name == name && port.protocol == protocol);
     named.map(|port| port.number)
-}
-
-fn transport(protocol: Protocol) -> Transport {
-    match protocol {
-        Protocol::Tcp => Transport::Tcp,
-        Protocol::Udp => Transport::Udp,
-        Protocol::Sctp => Transport::Sctp,
-    }
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use crate::cluster::services::{
-    Endpoint, EndpointSlice, Protocol, Service, ServiceName, ServicePort, ServiceSnapshot, ServiceType,
-    TrafficPolicy,
+    Endpoint, EndpointSlice, Service, ServiceName, ServicePort, ServiceSnapshot, ServiceType, TrafficPolicy,
 };
 use crate::network::nft::services::{Group, GroupId, ServiceAddress, ServiceRules, Side, Target};
 use crate::network::nft::{Family, Protocol as Transport};
@@ -188,7 +187,7 @@ impl<'a> Planner<'_, 'a> {
         targets: [Target; 2],
         is_masqueraded: bool,
     ) -> Option<ServiceAddress> {
-        let at = ServiceAddress { ip, protocol: transport(of.port.protocol), port: number };
+        let at = ServiceAddress { ip, protocol: of.port.protocol.into(), port: number };
         let rules = &mut self.plan.rules;
         if rules.targets.contains_key(&(Side::Inside, at)) {
             return None;
@@ -324,14 +323,6 @@ fn hints(all: &[(SocketAddr, &Endpoint)], node: &NodeFacts) -> Hints {
     }
     let has_zones = !node.zone.is_empty() && ready().all(|endpoint| !endpoint.zone_hints.is_empty());
     if has_zones && apply(Hints::Zone) { Hints::Zone } else { Hints::Ignored }
-}
-
-fn transport(protocol: Protocol) -> Transport {
-    match protocol {
-        Protocol::Tcp => Transport::Tcp,
-        Protocol::Udp => Transport::Udp,
-        Protocol::Sctp => Transport::Sctp,
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use client::Versioned;
 use serde::{Deserialize, Serialize};
 
+pub use api::network_policy::Protocol;
+
 /// The value of `clusterIP` of a headless Service.
 const HEADLESS: &str = "None";
 /// The label of an EndpointSlice that names its Service.
@@ -37,19 +39,6 @@ impl std::fmt::Display for ServiceName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
-}
-
-/// A transport protocol of a port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Protocol {
-    /// TCP, the default.
-    #[default]
-    Tcp,
-    /// UDP.
-    Udp,
-    /// SCTP.
-    Sctp,
 }
 
 /// The type of a Service.

@@ -26,6 +26,17 @@ impl Protocol {
     }
 }
 
+impl From<api::network_policy::Protocol> for Protocol {
+    fn from(protocol: api::network_policy::Protocol) -> Self {
+        use api::network_policy::Protocol;
+        match protocol {
+            Protocol::Tcp => Self::Tcp,
+            Protocol::Udp => Self::Udp,
+            Protocol::Sctp => Self::Sctp,
+        }
+    }
+}
+
 /// A host port of one address family that leads to a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Port {
