@@ -1,8 +1,7 @@
 //! Stores the peer nodes on disk. A kubelet that starts while no API server answers uses them for its routes.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::directory;
+use super::stored::save;
 use crate::disk;
 use crate::network::{Member, Members};
 
@@ -67,18 +67,6 @@ fn load(path: &Path) -> Result<Option<Members>, String> {
     let value: Value =
         serde_json::from_slice(&bytes).map_err(|error| format!("is not valid JSON: {error}"))?;
     members(&value).map(Some).ok_or_else(|| "contains no list of nodes".to_owned())
-}
-
-/// Replaces the file atomically. Only its owner may read it.
-pub(super) fn save(path: &Path, text: &str) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let partial = path.with_extension("json.new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&partial, path)?;
-    File::open(folder)?.sync_all()
 }
 
 pub(super) fn text(members: &Members) -> String {

@@ -3,7 +3,7 @@
 //!
 //! `reflector` lists and watches any resource. `registration` maintains the Node, `lease` its heartbeat, `events` posts
 //! events, and `pods` is the pod source of the API server. These modules are pure: `node` computes what is written to
-//! the Node, `membership` computes the peer nodes for the pod network. `members_file` stores the membership on disk.
+//! the Node, `membership` computes the peer nodes for the pod network. `members_file` stores the membership on disk, and `stored` has what the informers share.
 
 mod backoff;
 mod events;
@@ -17,6 +17,7 @@ pub mod policies;
 mod reflector;
 mod registration;
 pub mod services;
+mod stored;
 #[cfg(test)]
 mod tests;
 

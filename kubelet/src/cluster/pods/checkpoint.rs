@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use super::pod_store::{PersistedPod, ServerState};
 use super::reference_cache;
 use super::server_pod::is_safe;
-use crate::cluster::{directory, members_file};
+use crate::cluster::{directory, stored};
 use crate::desired::SourceObject;
 use crate::disk;
 
@@ -238,7 +238,7 @@ fn save(
             continue;
         }
         let text = entry_value.text().map_err(io::Error::from);
-        match text.and_then(|text| members_file::save(&path.join(file), &text)) {
+        match text.and_then(|text| stored::save(&path.join(file), &text)) {
             Ok(()) => drop(written.insert(file.clone(), entry_value.clone())),
             Err(error) => first_error = first_error.or(Some(error)),
         }

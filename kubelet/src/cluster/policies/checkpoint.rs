@@ -1,7 +1,6 @@
 //! Stores the policies and their peers on disk. A kubelet that starts while no API server answers enforces these.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use tokio::sync::watch;
 
 use super::list_guard::ListGuards;
 use super::snapshot::{ObjectName, PeerPod, PolicySnapshot};
-use crate::cluster::{directory, members_file};
+use crate::cluster::{directory, stored};
 use crate::disk;
 
 /// Largest file that is read, in bytes. 100,000 pods of about 400 bytes need two thirds of it.
@@ -80,12 +79,7 @@ impl PoliciesFile {
 }
 
 fn load(path: &Path) -> io::Result<Option<PolicySnapshot>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let content: Content = serde_json::from_reader(BufReader::new(file.take(MAX_BYTES)))?;
+    let Some(content) = stored::load::<Content>(path, MAX_BYTES)? else { return Ok(None) };
     let name = |namespace: &str, name: &str| -> ObjectName { (namespace.to_owned(), name.to_owned()) };
     let policies = content.policies.into_iter().map(|one| (name(&one.namespace, &one.name), one));
     let peers = content.peers.into_iter().map(|one| (name(&one.pod.namespace, &one.pod.name), one));
@@ -106,7 +100,7 @@ fn save(path: &Path, snapshot: &PolicySnapshot) -> io::Result<()> {
         peers: snapshot.peers.values().cloned().collect(),
         guards: snapshot.guards.clone(),
     };
-    members_file::save(path, &serde_json::to_string(&content)?)
+    stored::save(path, &serde_json::to_string(&content)?)
 }
 
 #[cfg(test)]

@@ -29,13 +29,12 @@ use self::checkpoint::PoliciesFile;
 use self::snapshot::Informer;
 use super::is_certificate_error;
 use super::reflector::reflect;
+use super::stored;
 use crate::identity::{Api, ApiError, EventReporter};
 
 pub use self::list_guard::ListGuards;
 pub use self::snapshot::{ObjectName, PeerPod, PolicySnapshot};
 
-/// Shortest time between two snapshots. Changes that arrive meanwhile are published together.
-const MIN_PUBLISH_INTERVAL: Duration = Duration::from_millis(10);
 /// If the API server does not show a kind to this node, the kubelet lists it again after this time. An API server of
 /// this project shows pods to a node once it knows that the node has a pod with policies.
 const LIST_RETRY: Duration = Duration::from_secs(5);
@@ -150,23 +149,9 @@ async fn publish(shared: Arc<Shared>, file: PoliciesFile, sender: watch::Sender<
     }
     shared.is_restored.send_replace(true);
     let write = file.write(sender.subscribe());
-    let publish = async {
-        loop {
-            shared.changed.notified().await;
-            let snapshot = shared.snapshot();
-            sender.send_if_modified(|known| {
-                let is_new = **known != snapshot && (snapshot.is_known || !known.is_known);
-                if is_new {
-                    *known = Arc::new(snapshot);
-                }
-                is_new
-            });
-            tokio::time::sleep(MIN_PUBLISH_INTERVAL).await;
-        }
-    };
     tokio::select! {
         () = write => {}
-        () = publish => {}
+        () = stored::publish(&shared.changed, || shared.snapshot(), &sender) => {}
     }
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list_guard::ListGuards;
 use super::objects::{ApiNamespace, ApiPod, ApiPolicy};
+use crate::cluster::stored::Snapshot;
 
 /// The namespace and name of an object.
 pub type ObjectName = (String, String);
@@ -41,6 +42,12 @@ pub struct PolicySnapshot {
     pub peers: Peers,
     /// Which of these objects the next list may remove.
     pub guards: ListGuards,
+}
+
+impl Snapshot for PolicySnapshot {
+    fn is_known(&self) -> bool {
+        self.is_known
+    }
 }
 
 /// What the API server has reported so far.

@@ -1,7 +1,6 @@
 //! Stores the Services and EndpointSlices on disk. A kubelet that starts while no API server answers serves these.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use tokio::sync::watch;
 
 use super::objects::{EndpointSlice, Service, ServiceName};
 use super::snapshot::ServiceSnapshot;
-use crate::cluster::{directory, members_file};
+use crate::cluster::{directory, stored};
 use crate::disk;
 
 /// Largest file that is read, in bytes. 100,000 endpoints of about 200 bytes need a third of it.
@@ -67,12 +66,7 @@ impl ServicesFile {
 }
 
 fn load(path: &Path) -> io::Result<Option<ServiceSnapshot>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let content: Content = serde_json::from_reader(BufReader::new(file.take(MAX_BYTES)))?;
+    let Some(content) = stored::load::<Content>(path, MAX_BYTES)? else { return Ok(None) };
     let mut snapshot = ServiceSnapshot { is_known: true, ..ServiceSnapshot::default() };
     snapshot.services.extend(content.services);
     for slice in content.endpoint_slices {
@@ -85,7 +79,7 @@ fn save(path: &Path, snapshot: &ServiceSnapshot) -> io::Result<()> {
     let services = snapshot.services.iter().map(|(name, service)| (name.clone(), service.clone()));
     let endpoint_slices = snapshot.endpoint_slices.values().flat_map(|slices| slices.iter().cloned());
     let content = Content { services: services.collect(), endpoint_slices: endpoint_slices.collect() };
-    members_file::save(path, &serde_json::to_string(&content)?)
+    stored::save(path, &serde_json::to_string(&content)?)
 }
 
 #[cfg(test)]

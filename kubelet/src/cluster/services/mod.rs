@@ -23,6 +23,7 @@ use self::checkpoint::ServicesFile;
 use self::snapshot::Informer;
 use super::is_certificate_error;
 use super::reflector::reflect;
+use super::stored;
 use crate::identity::{Api, ApiError, EventReporter};
 
 pub use self::objects::{
@@ -31,8 +32,6 @@ pub use self::objects::{
 };
 pub use self::snapshot::ServiceSnapshot;
 
-/// Shortest time between two snapshots. Changes that arrive meanwhile are published together.
-const MIN_PUBLISH_INTERVAL: Duration = Duration::from_millis(10);
 /// If the API server does not show Services or EndpointSlices to this node, the kubelet lists them again after this
 /// time. A new role may allow it by then.
 const LIST_RETRY: Duration = Duration::from_secs(60);
@@ -92,24 +91,9 @@ async fn publish(shared: Arc<Shared>, file: ServicesFile, sender: watch::Sender<
         sender.send_replace(Arc::new(snapshot));
     }
     let write = file.write(sender.subscribe());
-    let publish = async {
-        loop {
-            shared.changed.notified().await;
-            let snapshot = shared.snapshot();
-            sender.send_if_modified(|known| {
-                // Known Services stay known, also those of the disk.
-                let is_new = **known != snapshot && (snapshot.is_known || !known.is_known);
-                if is_new {
-                    *known = Arc::new(snapshot);
-                }
-                is_new
-            });
-            tokio::time::sleep(MIN_PUBLISH_INTERVAL).await;
-        }
-    };
     tokio::select! {
         () = write => {}
-        () = publish => {}
+        () = stored::publish(&shared.changed, || shared.snapshot(), &sender) => {}
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use client::Delta;
 
 use super::objects::{ApiService, ApiSlice, EndpointSlice, Service, ServiceName};
+use crate::cluster::stored::Snapshot;
 
 /// Namespace and name of the Service that every cluster has.
 const API_SERVICE: (&str, &str) = ("default", "kubernetes");
@@ -22,6 +23,12 @@ pub struct ServiceSnapshot {
     pub services: BTreeMap<Arc<ServiceName>, Arc<Service>>,
     /// The EndpointSlices of each Service, in the order of their names. A Service without any is missing here.
     pub endpoint_slices: BTreeMap<Arc<ServiceName>, Arc<Vec<Arc<EndpointSlice>>>>,
+}
+
+impl Snapshot for ServiceSnapshot {
+    fn is_known(&self) -> bool {
+        self.is_known
+    }
 }
 
 impl ServiceSnapshot {
