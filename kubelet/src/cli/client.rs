@@ -108,6 +108,14 @@ impl Client {
         Err(refused(code, &body))
     }
 
+    /// Opens a watch.
+    ///
+    /// # Errors
+    /// If the connection fails, or the kubelet rejects the request.
+    pub async fn watch(&self, path: &str, accept: &str) -> Result<Watch, Error> {
+        Ok(Watch { body: self.get(path, accept).await?.into_body(), pending: Vec::new() })
+    }
+
     /// Sends a write request. Returns the object in the response.
     ///
     /// # Errors
@@ -145,6 +153,34 @@ impl Client {
     pub async fn json(&self, path: &str, accept: &str) -> Result<Value, Error> {
         let body = whole(self.get(path, accept).await?).await?;
         serde_json::from_slice(&body).map_err(|error| Error::Broken(error.to_string()))
+    }
+}
+
+/// The events of a watch.
+pub struct Watch {
+    body: Body,
+    /// Bytes of lines that were not returned yet.
+    pending: Vec<u8>,
+}
+
+impl Watch {
+    /// Type and object of the next event, or `None` if the watch ends.
+    ///
+    /// # Errors
+    /// If the connection fails, or a line is not JSON.
+    pub async fn next(&mut self) -> anyhow::Result<Option<(String, Value)>> {
+        loop {
+            if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.pending.drain(..=end).collect();
+                let mut event: Value = serde_json::from_slice(&line)?;
+                let kind = event.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+                return Ok(Some((kind, event.get_mut("object").map(Value::take).unwrap_or_default())));
+            }
+            let Some(frame) = self.body.frame().await else { return Ok(None) };
+            if let Ok(data) = frame?.into_data() {
+                self.pending.extend_from_slice(&data);
+            }
+        }
     }
 }
 

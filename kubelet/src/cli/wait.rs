@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ::client::percent_encoded;
-use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
@@ -137,21 +136,13 @@ async fn reach(
 
 /// Reads a watch. Returns true when the goal is reached, and false when the watch ends.
 async fn changes_until(client: &Client, path: &str, goal: &Goal) -> anyhow::Result<bool> {
-    let mut body = client.get(path, JSON).await?.into_body();
-    let mut pending = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame?.into_data() else { continue };
-        pending.extend_from_slice(&data);
-        while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = pending.drain(..=end).collect();
-            let event: Value = serde_json::from_slice(&line)?;
-            let object = event.get("object").unwrap_or(&Value::Null);
-            match event.get("type").and_then(Value::as_str) {
-                Some("ERROR") => return Ok(false),
-                Some("DELETED") if *goal == Goal::Deletion => return Ok(true),
-                Some(_) if goal.is_met(object) => return Ok(true),
-                _ => {}
-            }
+    let mut watch = client.watch(path, JSON).await?;
+    while let Some((kind, object)) = watch.next().await? {
+        match kind.as_str() {
+            "ERROR" => return Ok(false),
+            "DELETED" if *goal == Goal::Deletion => return Ok(true),
+            _ if goal.is_met(&object) => return Ok(true),
+            _ => {}
         }
     }
     Ok(false)

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use http_body_util::BodyExt as _;
 use serde_json::Value;
 
 use super::resource::{EVENTS, ResourceType};
@@ -81,27 +80,19 @@ async fn follow(
     }
     let separator = if path.contains('?') { '&' } else { '?' };
     let path = format!("{path}{separator}watch=true&resourceVersion={revision}");
-    let mut body = client.get(&path, TABLE).await?.into_body();
-    let mut pending = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame?.into_data() else { continue };
-        pending.extend_from_slice(&data);
-        while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = pending.drain(..=end).collect();
-            let event: Value = serde_json::from_slice(&line)?;
-            let object = event.get("object").unwrap_or(&Value::Null);
-            if event.get("type").and_then(Value::as_str) == Some("ERROR") {
-                let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
-                anyhow::bail!("the watch ended: {message}");
-            }
-            let rows = last.changed_rows(object, printer.rows(object));
-            if rows.is_empty() {
-                continue;
-            }
-            let lines = if is_headed { printer.columns.lines(&rows) } else { printer.table(rows) };
-            is_headed = true;
-            out(lines.as_bytes())?;
+    let mut watch = client.watch(&path, TABLE).await?;
+    while let Some((kind, object)) = watch.next().await? {
+        if kind == "ERROR" {
+            let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
+            anyhow::bail!("the watch ended: {message}");
         }
+        let rows = last.changed_rows(&object, printer.rows(&object));
+        if rows.is_empty() {
+            continue;
+        }
+        let lines = if is_headed { printer.columns.lines(&rows) } else { printer.table(rows) };
+        is_headed = true;
+        out(lines.as_bytes())?;
     }
     Ok(())
 }
