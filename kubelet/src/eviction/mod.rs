@@ -1,5 +1,5 @@
-//! The eviction manager: observes the node, publishes its pressure conditions, reclaims resources, evicts pods, and lets
-//! pods of files and URLs return.
+//! The eviction manager: observes the node, publishes its pressure conditions, reclaims resources, and evicts pods.
+//! After the pressure it lets pods of local sources (files, URLs and the API of the node) return.
 //!
 //! Conditions and evictions come from the same observation and the same thresholds. [`decide()`] and [`rank()`] decide;
 //! everything else observes or carries out. At most one pod is evicted at a time: the next observation follows when the

@@ -72,7 +72,7 @@ impl ImageCollector {
         let records = load(&path).unwrap_or_else(|error| {
             if error.kind() != io::ErrorKind::NotFound {
                 let path = path.display();
-                tracing::warn!(%path, %error, "cannot read which images this kubelet pulled; they are kept");
+                tracing::warn!(%path, %error, "cannot read the records of pulled images; all images stay");
             }
             Records::new()
         });

@@ -91,7 +91,8 @@ pub fn is_too_old(record: &Record, policy: &ImageGc, began: Timestamp, now: Time
     !policy.max_age.is_zero() && age(began, now) > policy.max_age && age(since, now) > policy.max_age
 }
 
-/// How many bytes must be freed on a disk with this capacity. `None` if its usage is below the high threshold.
+/// How many bytes must be freed on a disk with this capacity. `None` if its usage is below the high threshold,
+/// the threshold is 100 %, or the capacity is 0.
 pub fn bytes_to_free(policy: &ImageGc, capacity: u64, available: u64) -> Option<u64> {
     let available = available.min(capacity);
     let free_percent = u128::from(available) * 100 / u128::from(capacity.max(1));

@@ -38,14 +38,15 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 const RESYNC_INTERVAL: Duration = Duration::from_secs(60);
 /// Shortest time between two plans. A new pod of this node is planned at once.
 const MIN_PLAN_INTERVAL: Duration = Duration::from_millis(100);
-/// A plan and its application take at most one part of this many of the time.
+/// Delay before the next plan, as a multiple of the time that the last plan and its application took. A new pod does
+/// not wait for it.
 const PLAN_SHARE: u32 = 10;
 /// How long new pods wait after the start for the policies, if none are stored. Then pods of local sources start
 /// without policies, because a node that never had contact to its API server must be able to run static pods. Pods of the
 /// API server wait on.
 const START_GRACE: Duration = Duration::from_secs(5);
-/// How long the rules of an earlier kubelet stay after the start while the labels of a pod are not known yet. After that
-/// time, or when all pods are known, the pod of such a sandbox no longer exists.
+/// How long the rules of an earlier kubelet stay after the start while the labels of a pod are not known yet. After
+/// that time, or when all pods are known, the kubelet assumes that the pod no longer exists.
 const PODS_GRACE: Duration = Duration::from_secs(10);
 /// Settings of the kernel that pass frames between pods through the rules for IP.
 const BRIDGE_SETTINGS: [&str; 2] =
@@ -245,7 +246,7 @@ impl PolicyEnforcer {
                 reported.lacks_bridge = lacks_bridge;
             }
             Err(error) => {
-                let text = format!("NetworkPolicies are not enforced as they should be: {error}; retrying");
+                let text = format!("NetworkPolicies on this node are not up to date: {error}; retrying");
                 if reported.failure.as_ref() != Some(&text) {
                     note(Severity::Warning, "NetworkPolicyFailed", text.clone());
                 }

@@ -36,7 +36,7 @@ impl LocalPod {
     }
 }
 
-/// Whether the peers of policies must be known: a policy with selectors of peers selects a pod of this node.
+/// Whether the peers of policies must be known: a policy that selects a pod of this node depends on other pods.
 pub fn demand(snapshot: &PolicySnapshot, local: &[LocalPod]) -> Demand {
     let mut policies = snapshot.policies.values();
     let needs =

@@ -9,7 +9,7 @@ pub struct ImageGc {
     pub high_percent: u8,
     /// `imageGCLowThresholdPercent`: images are removed down to this disk usage.
     pub low_percent: u8,
-    /// `imageMinimumGCAge`: how long an image stays after the kubelet first saw it.
+    /// `imageMinimumGCAge`: how long an image stays at least after its pull.
     pub min_age: Duration,
     /// `imageMaximumGCAge`: unused images older than this are removed regardless of the disk. Zero disables it.
     pub max_age: Duration,

@@ -24,7 +24,7 @@ pub struct Request {
     pub pressure: Option<Pressure>,
 }
 
-/// An evicted pod of a file or URL, which returns after the pressure.
+/// An evicted pod of a local source (file, URL or the API of the node), which returns after the pressure.
 #[derive(Clone, Debug)]
 pub struct Evicted {
     pub pod: Arc<DesiredPod>,

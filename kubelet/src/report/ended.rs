@@ -1,4 +1,4 @@
-//! Pushed pods of which nothing is left on this node, until the deletion of their objects is complete.
+//! A queue of pushed pods that have completely ended on this node, for the cleanup that deletes their objects.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

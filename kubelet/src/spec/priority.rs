@@ -17,8 +17,8 @@ pub fn priority(pod: &Pod) -> i32 {
     spec.priority.or_else(of_class).unwrap_or(0)
 }
 
-/// Whether the pod is critical: it is never evicted, and admitted under pressure. In contrast to the stock kubelet, a pod
-/// of a file or URL is critical only by its priority, because it can be evicted and return here.
+/// Whether the pod is critical: the kubelet admits it under node pressure, and does not evict it for that. Unlike in
+/// the stock kubelet, only the priority counts, also for pods of files and URLs. These return after an eviction.
 pub fn is_critical(pod: &Pod) -> bool {
     priority(pod) >= CRITICAL
 }

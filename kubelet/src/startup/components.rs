@@ -70,7 +70,7 @@ pub(super) struct Platform {
     pub members_sender: watch::Sender<Option<Arc<Members>>>,
     /// Sender of the cluster's Services, if the kubelet needs them.
     pub services_sender: Option<watch::Sender<Arc<ServiceSnapshot>>>,
-    /// The other end of the enforcement of NetworkPolicies, if the kubelet enforces them.
+    /// Where the informer sends NetworkPolicies, and the demand for peers. `None` if the kubelet does not follow them.
     pub policies: Option<policies::Outputs>,
     /// Sender of the zone of this node.
     pub zone_sender: watch::Sender<String>,

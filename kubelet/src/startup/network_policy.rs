@@ -14,7 +14,7 @@ use crate::network_policy::{self, PolicyEnforcer};
 use crate::options::Options;
 use crate::report::Outbox;
 
-/// The enforcement before its start: new pods wait already.
+/// The enforcement before it starts. New pods already wait for its rules.
 pub(super) struct Prepared {
     /// The pod network. `None` if the engine provides it, so that policies are only reported.
     native: Option<Arc<Native>>,
@@ -67,7 +67,7 @@ impl Prepared {
     }
 }
 
-/// Reports policies that cannot be enforced until the kubelet stops. `demand` stays open meanwhile.
+/// Until the kubelet stops, reports policies that it cannot enforce. Keeps `demand` open meanwhile.
 async fn report_until_stop(
     node: String,
     policies: watch::Receiver<Arc<PolicySnapshot>>,

@@ -1,7 +1,8 @@
 //! Assembles pods from containers: one pod for all services, or a Pod and a Service for each.
 //!
-//! In one pod, the order of Compose becomes the order of init containers: a service on whose health another one waits
-//! is a sidecar with a startup probe, and one on whose end another one waits is an init container.
+//! In one pod, the order of Compose becomes the order of init containers: a service becomes a sidecar with
+//! a startup probe if another service waits until it is healthy. It becomes an init container if another service waits
+//! until it has completed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

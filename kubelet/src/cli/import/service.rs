@@ -52,7 +52,7 @@ pub struct Unit {
     pub ports: Vec<PublishedPort>,
     pub depends_on: Vec<(String, Condition)>,
     pub restart: Restart,
-    /// Startup probe for a service on whose health another one waits.
+    /// Startup probe, for the case that another service waits until this one is healthy.
     pub startup: Option<Probe>,
     pub replicas: u32,
     /// Further host names of the service.

@@ -92,7 +92,7 @@ fn report(path: &str, rest: &Rest, known: &[(&str, &str)], findings: &mut Findin
     }
 }
 
-/// Whether a value asks for something: neither false nor empty.
+/// Whether a field has an effect: its value is neither false nor empty.
 pub fn is_set(value: &Value) -> bool {
     match value {
         Value::Null => false,

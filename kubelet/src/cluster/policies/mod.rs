@@ -1,9 +1,8 @@
 //! Informer of NetworkPolicies, and of the pods and namespaces that these name as peers.
 //!
-//! It always watches NetworkPolicies. It watches the pods and namespaces of the cluster only while a policy that
-//! concerns a pod of this node has selectors of peers ([`Demand`]), because they are many and the node need not know
-//! them otherwise. It stores the latest snapshot, so that a kubelet that starts while no API server answers enforces
-//! the last known policies.
+//! It always watches NetworkPolicies. A cluster has many pods and namespaces, so it watches these only on demand: while
+//! a policy that selects a pod of this node has selectors of peers, or named ports for egress ([`Demand`]). It stores
+//! the latest snapshot. A kubelet that starts while no API server answers enforces the stored policies.
 
 mod checkpoint;
 mod confirmation;
@@ -51,7 +50,7 @@ type Apis = watch::Receiver<Option<Arc<Api>>>;
 /// Whether the peers of policies must be known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Demand {
-    /// No policy with selectors of peers concerns a pod of this node.
+    /// No policy that selects a pod of this node depends on other pods.
     #[default]
     Policies,
     /// Pods and namespaces must be known too.

@@ -29,8 +29,8 @@ pub struct PeerPod {
 /// All policies and their peers at one moment. A clone shares all objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PolicySnapshot {
-    /// Whether the policies come from an API server or from the disk. Until then there are none: policies are unknown,
-    /// not missing.
+    /// Whether the policies come from an API server or from the disk. If not, `policies` is empty because they are
+    /// not known yet.
     pub is_known: bool,
     /// Whether the policies are not known because the API server does not let this node list them.
     pub is_forbidden: bool,
@@ -58,8 +58,8 @@ pub(super) struct Informer {
 }
 
 impl Informer {
-    /// Starts with a stored snapshot, unless the API server has answered already. Each kind counts until its first
-    /// list.
+    /// Starts with a stored snapshot, unless the API server has answered already. Its objects stay until a
+    /// confirmed list lacks them.
     pub fn restore(&mut self, stored: &PolicySnapshot) {
         if !self.current.is_known {
             self.current = stored.clone();

@@ -42,7 +42,8 @@ pub struct Node {
     pub extended: ResourceList,
     /// Node facts for the checks of single pods.
     pub facts: Arc<Facts>,
-    /// The pressures under which the node is. It then admits no further pods, except some.
+    /// The active pressure conditions of the node. Under pressure it rejects new pods that are not critical. Under
+    /// memory pressure alone it rejects only BestEffort pods.
     pub pressures: Vec<Pressure>,
 }
 

@@ -63,7 +63,7 @@ pub fn start(
     for damage in damaged {
         let path = damage.path.display().to_string();
         let message = format!(
-            "{path} was not read because {}; the kubelet does not run the object in it: create the object again",
+            "the kubelet does not use {path}: {}. If its content is lost, create the object again",
             damage.why
         );
         let about = About { field_path: path, ..About::node(&node) };

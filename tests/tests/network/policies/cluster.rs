@@ -60,8 +60,8 @@ async fn address(cluster: &Cluster<2>, namespace: &str, name: &str) -> String {
     wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{name} is not Ready: {seen}"))
 }
 
-/// Waits until these clients reach the address, or do not. Then checks twice that all of them do at the same time, because a
-/// client may have had the expected result before the policy applied.
+/// Waits until each client reaches the address, or fails, as expected. Then checks all clients twice at the same time:
+/// a client may have had the expected result before the policy applied.
 async fn check(what: &str, at: &str, clients: &[(Client<'_>, bool)], machines: &[&Machine]) {
     let look = async || unexpected(at, clients).await;
     if let Err(seen) = wait_until(DEADLINE, look).await {
@@ -161,7 +161,7 @@ async fn policies_apply_on_a_node_and_across_nodes() {
     }
     // The probe of the kubelet goes on reaching the isolated pod.
     address(&cluster, "default", &a.node.pod_name("srv")).await;
-    // Egress: the destination may be on the same node or on another one, and is that behind a Service.
+    // Egress: the destination may be on either node. Through a Service, the rules see the endpoint.
     let from_no = json!({"matchLabels": {"app": "no"}});
     let egress =
         |egress: Value| policy(&json!({"podSelector": from_no, "policyTypes": ["Egress"], "egress": egress}));

@@ -107,8 +107,8 @@ fn add_rules(content: &mut Content, node: &PolicyNode) {
         content.rule(FRAMES, "from isolated pods", &from);
         let to = [carries(protocol), has_in(EthernetDestination, HARDWARE), hand_over];
         content.rule(FRAMES, "to isolated pods", &to);
-        // These frames did not pass the IP layer: copies for many, and frames to a hardware address that the bridge does
-        // not know.
+        // These frames did not pass the IP layer: multicast, broadcast, and frames to a hardware address that the
+        // bridge does not know.
         let from = [carries(protocol), port_with(&[], EGRESS), vec![drop()]];
         content.rule(COPIES, "from isolated pods past the rules", &from);
         content.rule(

@@ -2,9 +2,9 @@
 //! Pure.
 //!
 //! The table of family `inet` decides about forwarded packets, after DNAT. A packet of an established connection
-//! passes at once. For a new one, a map leads from the address of an isolated pod to the chain of its rules. A chain
-//! exists once for all pods with the same rules, and the pods that match a rule are elements of a set, so a pod that
-//! starts or ends changes only elements.
+//! passes at once. For a new one, a map leads from the address of an isolated pod to the chain of its rules. Pods
+//! with the same rules share a chain. The peers of a rule are elements of a set, so a peer that starts or ends changes
+//! only elements.
 //!
 //! Frames between pods of one bridge may pass no rules for IP. The table of family `bridge` therefore hands the frames
 //! of isolated pods to the IP layer of the node, and drops multicast and broadcast frames to and from them.
