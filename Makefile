@@ -1,6 +1,6 @@
 # Each target installs what it needs through hack/setup.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster test check unit bench static image release
+.PHONY: help demo demo-cluster test test-engine check unit bench static image release
 
 # All tests except those of the crate `tests`, which need a Docker engine, and those of the storage that need an etcd. `tidy` needs neither.
 WITHOUT_ENGINE := (not package(tests) or kind(lib) or binary(tidy)) and not test(storage::etcd::tests::real)
@@ -16,6 +16,9 @@ demo-cluster: ## run a cluster of three nodes, with the master as a static pod, 
 
 test: ## run every test, on a real Docker engine (NAME=x: the tests whose name contains x)
 	@hack/test.sh $(if $(filter command,$(origin NAME)),$(NAME))
+
+test-engine: ## run the tests that `make check` does not run
+	@hack/test.sh -E 'not ($(WITHOUT_ENGINE))'
 
 check: ## check format, lints, prose, docs and dependencies, and run the unit tests; needs no engine
 	@hack/setup.sh check
