@@ -1,6 +1,6 @@
 //! The objects that a manifest may contain.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::problem::ObjectName;
@@ -14,6 +14,8 @@ pub enum Object {
     ConfigMap(Box<ConfigMap>),
     /// A Secret for Pods of this node.
     Secret(Box<Secret>),
+    /// A Service for Pods of this node.
+    Service(Box<Service>),
 }
 
 impl Object {
@@ -23,6 +25,7 @@ impl Object {
             Self::Pod(_) => "Pod",
             Self::ConfigMap(_) => "ConfigMap",
             Self::Secret(_) => "Secret",
+            Self::Service(_) => "Service",
         }
     }
 
@@ -51,6 +54,7 @@ impl Object {
             Self::Pod(pod) => &pod.metadata,
             Self::ConfigMap(config_map) => &config_map.metadata,
             Self::Secret(secret) => &secret.metadata,
+            Self::Service(service) => &service.metadata,
         }
     }
 
@@ -60,6 +64,7 @@ impl Object {
             Self::Pod(pod) => &mut pod.metadata,
             Self::ConfigMap(config_map) => &mut config_map.metadata,
             Self::Secret(secret) => &mut secret.metadata,
+            Self::Service(service) => &mut service.metadata,
         }
     }
 }

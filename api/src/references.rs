@@ -24,6 +24,8 @@ pub struct References {
     pub tokens: BTreeMap<TokenKey, Arc<TokenRequest>>,
     /// PersistentVolumeClaims of pods, with their volumes.
     pub claims: BTreeMap<ClaimKey, Arc<PodClaim>>,
+    /// Services of this node by namespace and name.
+    pub services: BTreeMap<(String, String), Arc<Service>>,
     /// The Service of the API server.
     pub api_service: Option<Arc<Service>>,
 }

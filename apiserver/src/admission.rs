@@ -6,6 +6,7 @@
 mod namespace_lifecycle;
 mod nesting;
 mod object;
+mod service_ips;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -16,6 +17,7 @@ pub(crate) use self::namespace_lifecycle::terminating;
 pub use self::namespace_lifecycle::{NamespaceLifecycle, NamespaceRecheck};
 pub use self::nesting::NestingLimit;
 pub use self::object::AdmissionObject;
+pub use self::service_ips::{ServiceIpAllocator, ServiceRange, services_outside_ranges};
 use crate::identity::Identity;
 use crate::resource::Resource;
 use crate::status::Status;

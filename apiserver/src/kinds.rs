@@ -82,8 +82,7 @@ pub fn all() -> Vec<Resource> {
             .verbs(&["get", "list"]).columns(table::COMPONENT_STATUSES),
         v1(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount").returns_deleted().short(&["sa"]).part(token())
             .columns(table::SERVICE_ACCOUNTS),
-        v1(CORE, "Service", "services", "service").returns_deleted().short(&["svc"]).creates_on_update().in_all().with_status()
-            .part(proxy("ServiceProxyOptions")).fields(field_labels::SERVICE).columns(table::SERVICES),
+        common::services().part(proxy("ServiceProxyOptions")),
         v1(CORE, "Endpoints", "endpoints", "endpoints").short(&["ep"]).creates_on_update().columns(table::ENDPOINTS),
         common::events().creates_on_update().garbage_collection(GarbageCollection::Unsupported),
         v1(EVENTS, "Event", "events", "event").garbage_collection(GarbageCollection::Unsupported).short(&["ev"]).creates_on_update().fields(field_labels::NEWER_EVENT)
@@ -120,7 +119,7 @@ pub fn all() -> Vec<Resource> {
             .short(&["csr"]).cluster().fields(field_labels::SIGNING_REQUEST).with_status()
             .part(Subresource::fields("approval", write::approval)).columns(table::SIGNING_REQUESTS),
         v1(COORDINATION, "Lease", "leases", "lease").creates_on_update().columns(table::LEASES),
-        v1(DISCOVERY, "EndpointSlice", "endpointslices", "endpointslice").columns(table::ENDPOINT_SLICES),
+        common::endpoint_slices(),
         v1(POLICY, "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget")
             .short(&["pdb"]).with_status().columns(table::DISRUPTION_BUDGETS),
         v1(NET, "Ingress", "ingresses", "ingress").short(&["ing"]).with_status().columns(table::INGRESSES),

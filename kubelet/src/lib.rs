@@ -14,6 +14,7 @@ pub mod health;
 pub mod identity;
 pub mod images;
 pub mod local_ca;
+pub mod local_services;
 pub mod metrics;
 pub mod network;
 pub mod network_policy;

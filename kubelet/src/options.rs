@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use apiserver::admission::ServiceRange;
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
@@ -120,6 +121,8 @@ pub struct Options {
     pub pod_cidrs: Vec<IpNet>,
     /// The component that makes Services work; `None` to select one.
     pub service_proxy: Option<ServiceProxyMode>,
+    /// The cluster IPs of Services on a lone node, one range per IP family, the primary one first.
+    pub service_ranges: Vec<ServiceRange>,
     /// Maximum number of pods on this node.
     pub max_pods: usize,
     /// Name servers for pods with the policy ClusterFirst.
@@ -174,6 +177,7 @@ impl Options {
             pod_network: None,
             pod_cidrs: Vec::new(),
             service_proxy: None,
+            service_ranges: vec![ServiceRange::DEFAULT],
             max_pods: 110,
             cluster_dns: Vec::new(),
             cluster_domain: String::new(),

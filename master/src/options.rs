@@ -1,10 +1,10 @@
 //! Options of the master.
 
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use apiserver::admission::ServiceRange;
 use apiserver::storage::etcd::Endpoint;
 use ipnet::{IpNet, Ipv4Net};
 
@@ -16,8 +16,7 @@ pub const DATA_DIR: &str = "/var/lib/master";
 /// Default port of the API server.
 pub const SECURE_PORT: u16 = 6443;
 /// Default service CIDR.
-pub const SERVICES: ServiceRange =
-    ServiceRange { network: IpAddr::V4(Ipv4Addr::new(10, 96, 0, 0)), bits: 12 };
+pub const SERVICES: ServiceRange = ServiceRange::DEFAULT;
 
 /// Default pod CIDR, as in flannel and kubeadm. Nodes without a cluster use it too.
 pub const PODS: IpNet = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16));
@@ -190,44 +189,9 @@ pub enum NodeMode {
     Certificate,
 }
 
+/// Whether an address is in a network.
 pub fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
-    let number = |address: IpAddr| match address {
-        IpAddr::V4(ip) => (32_u32, u128::from(u32::from(ip))),
-        IpAddr::V6(ip) => (128, u128::from(ip)),
-    };
-    let ((width, own), (other, network)) = (number(address), number(network));
-    let rest = width.saturating_sub(u32::from(bits));
-    width == other && own.checked_shr(rest).unwrap_or(0) == network.checked_shr(rest).unwrap_or(0)
-}
-
-/// A service CIDR.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServiceRange {
-    /// Network address.
-    pub network: IpAddr,
-    /// Prefix length.
-    pub bits: u8,
-}
-
-impl ServiceRange {
-    /// The first address, which the Service `kubernetes` has.
-    pub fn first(&self) -> IpAddr {
-        self.nth(1)
-    }
-
-    /// The address at an offset from the network address.
-    pub fn nth(&self, offset: u128) -> IpAddr {
-        let (width, number) = match self.network {
-            IpAddr::V4(ip) => (32_u32, u128::from(u32::from(ip))),
-            IpAddr::V6(ip) => (128, u128::from(ip)),
-        };
-        let mask = u128::MAX.checked_shl(width.saturating_sub(u32::from(self.bits))).unwrap_or(0);
-        let number = (number & mask).wrapping_add(offset);
-        match self.network {
-            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from(u32::try_from(number).unwrap_or(u32::MAX))),
-            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from(number)),
-        }
-    }
+    ServiceRange { network, bits }.contains(address)
 }
 
 /// Pod CIDRs, and their allocation to nodes.
@@ -267,13 +231,6 @@ impl PodAddresses {
 impl Default for PodAddresses {
     fn default() -> Self {
         Self { are_given: true, ranges: vec![PODS], piece: None, piece_v4: None, piece_v6: None }
-    }
-}
-
-/// Formats the range in CIDR notation, such as `10.96.0.0/12`.
-impl fmt::Display for ServiceRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.nth(0), self.bits)
     }
 }
 

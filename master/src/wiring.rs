@@ -33,7 +33,7 @@ use self::keep::{Keep, Owned};
 use self::preflight::Preflight;
 pub use self::remote::{run_controllers, run_scheduler};
 use self::signals::Signals;
-use crate::admission::{self, AdmissionConfig};
+use crate::admission::AdmissionConfig;
 use crate::api::{self, Served};
 use crate::backup::{self, BackupSocket};
 use crate::bootstrap::{self, ClusterInfo};
@@ -239,7 +239,8 @@ async fn open_api(
         controllers: options.controllers.clone(),
     };
     let served = api::open(store, catalog, &prepared.service_account_key, issuer, admission).await?;
-    let outside = admission::services_outside_ranges(served.objects.cache(), &options.service_ranges);
+    let outside =
+        apiserver::admission::services_outside_ranges(served.objects.cache(), &options.service_ranges);
     warn_of_services(&outside, &options.service_ranges);
     Ok(served)
 }

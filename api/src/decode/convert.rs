@@ -5,12 +5,13 @@ use serde_json::Value;
 
 use super::kinds::Form;
 use crate::defaults;
-use crate::field_error::{FieldError, FieldErrors};
+use crate::field_error::{ErrorType, FieldError, FieldErrors, Target};
 use crate::legacy::{self, Legacy};
 use crate::object::Object;
 use crate::path::{OwnedStep, Path, PathBuf};
 use crate::problem::ObjectName;
 use crate::schema;
+use crate::strategy::{self, Part};
 use crate::validate::{self, REQUIRED};
 
 /// The result of a conversion.
@@ -32,7 +33,7 @@ pub(super) fn object(
 ) -> Converted {
     match form {
         Form::Legacy(form) => legacy(form, value, extra_check, errors),
-        Form::Pod | Form::ConfigMap | Form::Secret => v1(form, value, extra_check, errors),
+        Form::Pod | Form::ConfigMap | Form::Secret | Form::Service => v1(form, value, extra_check, errors),
     }
 }
 
@@ -43,6 +44,7 @@ fn v1(form: Form, mut value: Value, extra_check: ExtraCheck<'_>, errors: &mut Fi
         Form::Pod | Form::Legacy(_) => pod(value, errors),
         Form::ConfigMap => typed(&value, errors).map(|map| Object::ConfigMap(Box::new(map))),
         Form::Secret => typed(&value, errors).map(|secret| Object::Secret(Box::new(secret))),
+        Form::Service => service(value, errors),
     };
     Converted {
         name,
@@ -112,6 +114,28 @@ fn pod(mut value: Value, errors: &mut FieldErrors) -> Option<Object> {
         defaults::pod_spec(spec);
     }
     typed(&value, errors).map(|pod| Object::Pod(Box::new(pod)))
+}
+
+/// Sets the defaults of a Service, validates it with the strategy of the API, and deserializes it. The caller checks the
+/// metadata.
+fn service(mut value: Value, errors: &mut FieldErrors) -> Option<Object> {
+    if let Value::Object(fields) = &mut value
+        && errors.is_empty()
+    {
+        let strategy = strategy::of("", "Service");
+        // Defaults add only a few fields to each port, and the size of manifests is limited.
+        let _ = strategy.default(fields);
+        for cause in strategy.validate(fields, None, &Part::Main) {
+            errors.push(FieldError {
+                path: cause.field.as_str().into(),
+                target: Target::Value,
+                error_type: ErrorType::Invalid,
+                what: cause.message,
+                remedy: "correct it as for kubectl apply".to_owned(),
+            });
+        }
+    }
+    typed(&value, errors).map(|service| Object::Service(Box::new(service)))
 }
 
 // All callers deserialize from a reference, because each other way would compile all types again.

@@ -28,6 +28,8 @@ pub(super) enum Form {
     ConfigMap,
     /// A `v1` Secret.
     Secret,
+    /// A `v1` Service.
+    Service,
     /// A Pod of an API version before v1.
     Legacy(legacy::Form),
 }
@@ -39,6 +41,7 @@ impl Form {
             Self::Pod | Self::Legacy(_) => "Pod",
             Self::ConfigMap => "ConfigMap",
             Self::Secret => "Secret",
+            Self::Service => "Service",
         }
     }
 }
@@ -48,14 +51,16 @@ const CONTAINER_MANIFEST: Form = Form::Legacy(legacy::Form::ContainerManifest);
 const BOUND_POD: Form = Form::Legacy(legacy::Form::BoundPod);
 
 /// All kinds that a manifest may contain, by API version.
-const KNOWN: [(&str, &str, Content); 14] = [
+const KNOWN: [(&str, &str, Content); 16] = [
     ("v1", "Pod", Content::One(Form::Pod)),
     ("v1", "ConfigMap", Content::One(Form::ConfigMap)),
     ("v1", "Secret", Content::One(Form::Secret)),
+    ("v1", "Service", Content::One(Form::Service)),
     ("v1", "List", Content::List),
     ("v1", "PodList", Content::Many(Form::Pod)),
     ("v1", "ConfigMapList", Content::Many(Form::ConfigMap)),
     ("v1", "SecretList", Content::Many(Form::Secret)),
+    ("v1", "ServiceList", Content::Many(Form::Service)),
     ("v1beta3", "Pod", Content::One(V1BETA3_POD)),
     ("v1beta3", "List", Content::List),
     ("v1beta3", "PodList", Content::Many(V1BETA3_POD)),
@@ -186,7 +191,7 @@ fn unknown_kind(kind: &str, path: &Path<'_>, errors: &mut FieldErrors) {
             errors.add(path, format!("unknown kind `{shown}`"), format!("did you mean `{near}`?"));
         }
         _ => {
-            let what = format!("a node reads Pods, ConfigMaps and Secrets, not a {shown}");
+            let what = format!("a node reads Pods, ConfigMaps, Secrets and Services, not {shown}");
             errors.add_at(path, Target::Value, what, "remove this document, or send it to a master");
         }
     }

@@ -70,7 +70,7 @@ pub fn decode_with(bytes: &[u8], extra_check: &dyn Fn(&Object) -> Vec<FieldError
                 empty &= !document::decode(chunk, &mut outcome);
             }
             if empty {
-                let remedy = "write a Pod, a ConfigMap or a Secret, or remove the file";
+                let remedy = "write a Pod, a ConfigMap, a Secret or a Service, or remove the file";
                 outcome.problem(text::problem(1, 1, "the manifest is empty", remedy).problem(0));
             }
         }

@@ -80,13 +80,13 @@ fn octal_file_modes_are_decoded() {
 
 #[test]
 fn list_objects_are_split_into_items() {
-    let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: PodList\n  items:\n  - metadata: {name: a}\n    spec: {containers: [{name: c, image: i}]}\n  - metadata: {name: b}\n    spec: {containers: [{name: c, imag: i}]}\n- kind: Secret\n  apiVersion: v1\n  metadata: {name: s, namespace: shop}\n- {kind: Service, apiVersion: v1}\n";
+    let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: PodList\n  items:\n  - metadata: {name: a}\n    spec: {containers: [{name: c, image: i}]}\n  - metadata: {name: b}\n    spec: {containers: [{name: c, imag: i}]}\n- kind: Secret\n  apiVersion: v1\n  metadata: {name: s, namespace: shop}\n- {kind: Endpoints, apiVersion: v1}\n";
     check(
         list,
         &["Pod default/a", "Secret shop/s"],
         &[
             "10:35: items[0].items[1].spec.containers[0].imag: unknown field `imag`; did you mean `image`?",
-            "14:10: items[2].kind: a node reads Pods, ConfigMaps and Secrets, not a Service; remove this document, or send it to a master",
+            "14:10: items[2].kind: a node reads Pods, ConfigMaps, Secrets and Services, not Endpoints; remove this document, or send it to a master",
         ],
     );
     check("apiVersion: v1\nkind: List\nitems: []\n", &[], &[]);
@@ -123,8 +123,8 @@ fn documents_require_kind_and_api_version() {
             "2:7: kind: a node runs Pods, not a Deployment; write a Pod from its template here, or send it to a master",
         ),
         (
-            "apiVersion: v1\nkind: Service",
-            "2:7: kind: a node reads Pods, ConfigMaps and Secrets, not a Service; remove this document, or send it to a master",
+            "apiVersion: v1\nkind: Endpoints",
+            "2:7: kind: a node reads Pods, ConfigMaps, Secrets and Services, not Endpoints; remove this document, or send it to a master",
         ),
         (
             "apiVersion: v1\nkind: [Pod]",
@@ -215,7 +215,7 @@ fn validation_errors_have_positions() {
             what: "is not supported on this node".to_owned(),
             remedy: "remove it".to_owned(),
         }],
-        Object::ConfigMap(_) | Object::Secret(_) => Vec::new(),
+        Object::ConfigMap(_) | Object::Secret(_) | Object::Service(_) => Vec::new(),
     };
     let messages = |manifest: &str| -> Vec<String> {
         let decoded = decode_with(manifest.as_bytes(), &extra_check);

@@ -19,7 +19,7 @@ pub const NAMESPACE: &str = "default";
 pub fn object(object: &mut Object) {
     fill(&mut object.metadata_mut().namespace, NAMESPACE);
     match object {
-        Object::Pod(_) | Object::ConfigMap(_) => {}
+        Object::Pod(_) | Object::ConfigMap(_) | Object::Service(_) => {}
         Object::Secret(inner) => secret(inner),
     }
 }

@@ -21,7 +21,7 @@ pub use self::names::is_dns_subdomain;
 
 pub(crate) use self::names::REQUIRED;
 pub(crate) use self::pod::APPARMOR_PREFIX;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 
 use crate::field_error::{FieldError, FieldErrors};
 use crate::object::Object;
@@ -32,6 +32,7 @@ pub fn object(object: &Object) -> Vec<FieldError> {
         Object::Pod(inner) => pod(inner),
         Object::ConfigMap(inner) => config_map(inner),
         Object::Secret(inner) => secret(inner),
+        Object::Service(inner) => service(inner),
     }
 }
 
@@ -54,6 +55,13 @@ pub fn pod_spec(pod: &Pod) -> Vec<FieldError> {
 pub fn config_map_data(config_map: &ConfigMap) -> Vec<FieldError> {
     let mut errors = FieldErrors::default();
     data::config_map(config_map, &mut errors);
+    errors.into_vec()
+}
+
+/// Validates the metadata of a Service. The decoder has validated its spec.
+fn service(service: &Service) -> Vec<FieldError> {
+    let mut errors = FieldErrors::default();
+    metadata::check(&service.metadata, &mut errors);
     errors.into_vec()
 }
 

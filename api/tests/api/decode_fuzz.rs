@@ -92,6 +92,7 @@ fn again(seed: u64, bytes: &[u8], object: &Object) {
         Object::Pod(pod) => serde_json::to_value(pod),
         Object::ConfigMap(config_map) => serde_json::to_value(config_map),
         Object::Secret(secret) => serde_json::to_value(secret),
+        Object::Service(service) => serde_json::to_value(service),
     }
     .unwrap();
     value["apiVersion"] = "v1".into();

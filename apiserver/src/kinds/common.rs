@@ -4,7 +4,7 @@
 
 use api::table;
 
-use super::{CORE, ONE_BY_ONE, field_labels, v1};
+use super::{CORE, DISCOVERY, ONE_BY_ONE, field_labels, v1};
 use crate::resource::{Resource, Subresource};
 use crate::write;
 
@@ -53,4 +53,21 @@ pub fn config_maps() -> Resource {
 /// The row of Secrets.
 pub fn secrets() -> Resource {
     v1(CORE, "Secret", "secrets", "secret").fields(field_labels::SECRET).columns(table::SECRETS)
+}
+
+/// The row of Services.
+pub fn services() -> Resource {
+    v1(CORE, "Service", "services", "service")
+        .returns_deleted()
+        .short(&["svc"])
+        .creates_on_update()
+        .in_all()
+        .with_status()
+        .fields(field_labels::SERVICE)
+        .columns(table::SERVICES)
+}
+
+/// The row of EndpointSlices.
+pub fn endpoint_slices() -> Resource {
+    v1(DISCOVERY, "EndpointSlice", "endpointslices", "endpointslice").columns(table::ENDPOINT_SLICES)
 }

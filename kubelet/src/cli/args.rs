@@ -134,10 +134,13 @@ pub struct RunFlags {
     /// Pod CIDR of this node in a native network, at most one per IP family [default: a free /24 of 10.244.0.0/16]
     #[arg(long, value_name = "CIDR[,CIDR]", help_heading = "Pods")]
     pub pod_cidr: Option<String>,
-    /// Implementation of Services: the kubelet (nftables) or another program (none) [default: nftables in a cluster with
-    /// the native pod network]
+    /// Implementation of Services: the kubelet (nftables) or another program (none) [default: nftables with the native pod
+    /// network]
     #[arg(long, value_name = "nftables|none", help_heading = "Pods")]
     pub service_proxy: Option<String>,
+    /// Range of the cluster IPs of Services on a lone node, at most one per IP family [default: 10.96.0.0/12]
+    #[arg(long, value_name = "CIDR[,CIDR]", help_heading = "Pods")]
+    pub service_cluster_ip_range: Option<String>,
     /// Name servers of pods with dnsPolicy ClusterFirst [default: the DNS server of the node]
     #[arg(long, value_name = "IP,...", help_heading = "Pods")]
     pub cluster_dns: Vec<String>,

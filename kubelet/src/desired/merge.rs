@@ -122,6 +122,7 @@ impl Sum<'_> {
             | SourceObject::Secret(_)
             | SourceObject::Token(_)
             | SourceObject::Claim(_)
+            | SourceObject::Service(_)
             | SourceObject::ApiService(_)) => put(&mut self.references, reference),
         }
         self.now.owners.insert(name, Owner { source, origin: found.origin.clone() });
@@ -164,6 +165,7 @@ fn put(into: &mut References, reference: &SourceObject) {
         SourceObject::Secret(secret) => drop(into.secrets.insert((namespace, name), secret.clone())),
         SourceObject::Token(token) => drop(into.tokens.insert(TokenKey::of(token), token.clone())),
         SourceObject::Claim(claim) => drop(into.claims.insert(claim.key.clone(), claim.clone())),
+        SourceObject::Service(service) => drop(into.services.insert((namespace, name), service.clone())),
         SourceObject::ApiService(service) => into.api_service = Some(service.clone()),
         SourceObject::Pod(_) => {}
     }
@@ -192,6 +194,7 @@ fn same_references(a: &References, b: &References) -> bool {
         && same(&a.secrets, &b.secrets)
         && same(&a.tokens, &b.tokens)
         && same(&a.claims, &b.claims)
+        && same(&a.services, &b.services)
         && a.api_service == b.api_service
 }
 

@@ -26,6 +26,8 @@ pub enum SourceObject {
     Token(Arc<TokenRequest>),
     /// A PersistentVolumeClaim of a pod, with its volume.
     Claim(Arc<PodClaim>),
+    /// A Service of this node.
+    Service(Arc<Service>),
     /// The Service of the API server, for environment variables.
     ApiService(Arc<Service>),
 }
@@ -37,6 +39,7 @@ impl SourceObject {
             Object::Pod(pod) => Self::Pod(Arc::from(pod)),
             Object::ConfigMap(map) => Self::ConfigMap(Arc::from(map)),
             Object::Secret(secret) => Self::Secret(Arc::from(secret)),
+            Object::Service(service) => Self::Service(Arc::from(service)),
         }
     }
 
@@ -48,7 +51,7 @@ impl SourceObject {
             Self::Secret(_) => "Secret",
             Self::Token(_) => "TokenRequest",
             Self::Claim(_) => "PersistentVolumeClaim",
-            Self::ApiService(_) => "Service",
+            Self::Service(_) | Self::ApiService(_) => "Service",
         }
     }
 
@@ -59,7 +62,7 @@ impl SourceObject {
             Self::Secret(secret) => &secret.metadata,
             Self::Token(token) => &token.metadata,
             Self::Claim(claim) => &claim.metadata,
-            Self::ApiService(service) => &service.metadata,
+            Self::Service(service) | Self::ApiService(service) => &service.metadata,
         }
     }
 
@@ -84,7 +87,7 @@ impl SourceObject {
             Self::Secret(secret) => serde_json::to_value(secret),
             Self::Token(token) => serde_json::to_value(token),
             Self::Claim(claim) => serde_json::to_value(claim),
-            Self::ApiService(service) => serde_json::to_value(service),
+            Self::Service(service) | Self::ApiService(service) => serde_json::to_value(service),
         }
     }
 
@@ -96,6 +99,7 @@ impl SourceObject {
             (Self::Secret(a), Self::Secret(b)) => Arc::ptr_eq(a, b),
             (Self::Token(a), Self::Token(b)) => Arc::ptr_eq(a, b),
             (Self::Claim(a), Self::Claim(b)) => Arc::ptr_eq(a, b),
+            (Self::Service(a), Self::Service(b)) => Arc::ptr_eq(a, b),
             (Self::ApiService(a), Self::ApiService(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }

@@ -93,7 +93,7 @@ mod tests {
             match read(&text) {
                 Object::ConfigMap(map) => drop(references.config_maps.insert(place, Arc::new(*map))),
                 Object::Secret(secret) => drop(references.secrets.insert(place, Arc::new(*secret))),
-                other @ Object::Pod(_) => panic!("neither: {other:?}"),
+                other @ (Object::Pod(_) | Object::Service(_)) => panic!("neither: {other:?}"),
             }
         }
         references

@@ -34,12 +34,14 @@ const PARTS: [(&str, &[&str]); 8] = [
 const PROXY: &str = "proxy";
 /// Group, resource and subresources that viewers may read, as with the stock ClusterRole `view`. Secrets are not among
 /// them.
-const VIEWED: [(&str, &str, &[&str]); 8] = [
+const VIEWED: [(&str, &str, &[&str]); 10] = [
     ("", "configmaps", &[""]),
     ("", "events", &[""]),
     ("", "namespaces", &[""]),
     ("", "nodes", &["", "status"]),
     ("", "pods", &["", "log", "status"]),
+    ("", "services", &["", "status"]),
+    ("discovery.k8s.io", "endpointslices", &[""]),
     ("events.k8s.io", "events", &[""]),
     ("metrics.k8s.io", "nodes", &[""]),
     ("metrics.k8s.io", "pods", &[""]),

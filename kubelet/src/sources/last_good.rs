@@ -101,6 +101,7 @@ fn decode(bytes: &[u8]) -> Option<(String, Vec<Named>)> {
                 "Pod" => SourceObject::Pod(Arc::new(Deserialize::deserialize(&object).ok()?)),
                 "ConfigMap" => SourceObject::ConfigMap(Arc::new(Deserialize::deserialize(&object).ok()?)),
                 "Secret" => SourceObject::Secret(Arc::new(Deserialize::deserialize(&object).ok()?)),
+                "Service" => SourceObject::Service(Arc::new(Deserialize::deserialize(&object).ok()?)),
                 _ => return None,
             };
             Some(Named { name: Arc::new(ObjectName { name, ..object.object_name() }), object })

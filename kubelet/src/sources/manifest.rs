@@ -112,7 +112,7 @@ fn adopt(
             };
             return identity::place(*pod, &place.node, place.source, known, now).map(SourceObject::Pod);
         }
-        Object::ConfigMap(_) | Object::Secret(_) => SourceObject::new(object),
+        Object::ConfigMap(_) | Object::Secret(_) | Object::Service(_) => SourceObject::new(object),
     };
     Ok(match known {
         Some(known) if *known == new => known.clone(),

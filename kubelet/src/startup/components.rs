@@ -161,14 +161,17 @@ pub(super) fn start(
     tasks.spawn("eviction manager", manager.run());
     tasks.spawn("pod workers", PodWorkers::new(deps, node, extended, pressures).run(wanted));
     let all = desired.subscribe();
+    // On a lone node, the Services come from the pod sources.
+    let (of_cluster, of_sources) =
+        if options.cluster.is_some() { (services_sender, None) } else { (None, services_sender) };
     let (snapshots, api) =
-        pod_config::follow(options, outbox.clone(), status_manager.clone(), desired, tasks);
+        pod_config::follow(options, outbox.clone(), status_manager.clone(), desired, of_sources, tasks);
     let outputs = ClusterOutputs {
         snapshots,
         desired: all.clone(),
         extended: extended_sender,
         members: members_sender,
-        services: services_sender,
+        services: of_cluster,
         policies,
         zone: zone_sender,
     };

@@ -10,7 +10,9 @@ use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::{mpsc, watch};
 
+use crate::cluster::services::ServiceSnapshot;
 use crate::desired::{Desired, Merge, Snapshot, SourceKind};
+use crate::local_services::LocalServices;
 use crate::observed::Timestamp;
 use crate::options::Options;
 use crate::report::{About, Outbox, Severity};
@@ -27,6 +29,7 @@ pub(super) fn follow(
     outbox: Arc<Outbox>,
     status_manager: Arc<StatusManager>,
     desired: watch::Sender<Arc<Desired>>,
+    services: Option<watch::Sender<Arc<ServiceSnapshot>>>,
     tasks: &mut Tasks,
 ) -> (mpsc::Sender<Arc<Snapshot>>, Arc<Api>) {
     let (snapshots, arrived) = mpsc::channel(SNAPSHOTS);
@@ -38,8 +41,24 @@ pub(super) fn follow(
         catalog: resources::catalog(),
         desired: desired.subscribe(),
         ended: status_manager.ended_pods(),
+        service_ranges: options.service_ranges.clone(),
+        is_of_cluster: options.cluster.is_some(),
     };
-    let api = push::start(settings, snapshots.clone(), &outbox, tasks);
+    let (api, allocator) = push::start(settings, snapshots.clone(), &outbox, tasks);
+    if options.cluster.is_none() {
+        let is_served = services.is_some();
+        let local = LocalServices {
+            node: options.node_name.clone(),
+            root_dir: options.root_dir.clone(),
+            allocator,
+            desired: desired.subscribe(),
+            status_manager: status_manager.clone(),
+            sender: services.unwrap_or_else(|| watch::channel(Arc::default()).0),
+            is_served,
+            outbox: outbox.clone(),
+        };
+        tasks.spawn("local Services", local.run());
+    }
     if let Some(path) = options.pod_manifest_path.clone() {
         sources.push(SourceKind::File);
         let settings = file::Settings {
@@ -68,6 +87,7 @@ pub(super) fn follow(
         merge: Merge::new(sources),
         node: options.node_name.clone(),
         skipped: BTreeMap::new(),
+        is_of_cluster: options.cluster.is_some(),
         outbox,
         status_manager,
         desired,
@@ -82,6 +102,7 @@ struct Merger {
     node: String,
     /// The skipped entries of each source that were reported.
     skipped: BTreeMap<SourceKind, Vec<String>>,
+    is_of_cluster: bool,
     outbox: Arc<Outbox>,
     status_manager: Arc<StatusManager>,
     desired: watch::Sender<Arc<Desired>>,
@@ -114,6 +135,17 @@ impl Merger {
         for (uid, pod) in &now.pods {
             if before.pods.get(uid).is_some_and(|old| !Arc::ptr_eq(&old.pod, &pod.pod)) {
                 self.outbox.edited(uid.clone());
+            }
+        }
+        if self.is_of_cluster && !Arc::ptr_eq(&before.references, &now.references) {
+            for (namespace, name) in now.references.services.keys() {
+                if !before.references.services.contains_key(&(namespace.clone(), name.clone())) {
+                    let text = format!(
+                        "the Service {namespace}/{name} of a manifest is ignored, because this node belongs to a cluster: \
+                         apply it there (kubectl apply -f FILE)"
+                    );
+                    self.warn(&format!("{namespace}/{name}"), "ServiceIgnored", text);
+                }
             }
         }
         for found in now.problems.iter().filter(|found| !before.problems.contains(found)) {

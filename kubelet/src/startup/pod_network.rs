@@ -44,8 +44,8 @@ impl Connected {
         self.native.as_ref().map(|(native, _)| native.clone())
     }
 
-    /// The options with the DNS server of this node, which runs if pods get a native network, the node belongs to a
-    /// cluster, and `--cluster-dns` names no other servers.
+    /// The options with the DNS server of this node, which runs if pods get a native network and `--cluster-dns` names no
+    /// other servers.
     pub fn with_node_dns(&self, options: Options) -> Options {
         let node_dns = self.gateways.is_some() && wants_node_dns(&options);
         let mut cluster_domain = options.cluster_domain;
@@ -93,7 +93,7 @@ impl Connected {
 
 /// Whether a DNS server of the node serves its pods, if they get a native network.
 fn wants_node_dns(options: &Options) -> bool {
-    options.cluster.is_some() && options.cluster_dns.is_empty()
+    options.cluster_dns.is_empty()
 }
 
 /// Opens the native network. Retries while another kubelet on this host uses it, until shutdown.

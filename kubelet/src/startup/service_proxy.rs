@@ -17,7 +17,7 @@ const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// Whether this kubelet serves Services, given that it has a native pod network.
 pub(super) fn is_wanted(options: &Options) -> bool {
-    options.service_proxy != Some(ServiceProxyMode::None) && options.cluster.is_some()
+    options.service_proxy != Some(ServiceProxyMode::None)
 }
 
 /// The zone of the node by its labels on the command line; empty if it has none.
@@ -26,7 +26,7 @@ pub(super) fn initial_zone(options: &Options) -> String {
     zone.map(|(_, zone)| zone.clone()).unwrap_or_default()
 }
 
-/// Starts the service proxy, if the node belongs to a cluster and has the native pod network. Returns `None` if it does
+/// Starts the service proxy, if the node has the native pod network. Returns `None` if it does
 /// not run. Without a service proxy, the rules of an earlier kubelet are removed.
 ///
 /// # Errors

@@ -22,7 +22,10 @@ pub const EVENTS: &str = "events";
 pub const CONFIG_MAPS: &str = "configmaps";
 /// Resource name of Secrets.
 pub const SECRETS: &str = "secrets";
-
+/// Resource name of Services.
+pub const SERVICES: &str = "services";
+/// Resource name of EndpointSlices, with its group.
+pub const ENDPOINT_SLICES: &str = "endpointslices.discovery.k8s.io";
 /// Resource name of Namespaces.
 pub const NAMESPACES: &str = "namespaces";
 
@@ -41,6 +44,8 @@ static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
         common::config_maps(),
         common::secrets(),
         common::namespaces(),
+        common::services(),
+        common::endpoint_slices().verbs(READ).owner(slice_owner),
     ]
 });
 
@@ -89,12 +94,17 @@ pub fn catalog() -> Catalog {
 
 /// The row of a resource.
 pub fn row_of(plural: &str) -> Option<&'static Resource> {
-    RESOURCES.iter().find(|resource| resource.plural == plural)
+    RESOURCES.iter().find(|resource| resource.plural == plural || resource.stored() == plural)
 }
 
 /// The fields of a resource that field selectors support.
 pub fn fields(plural: &str) -> Fields {
     row_of(plural).map(|row| row.fields.clone()).unwrap_or_default()
+}
+
+fn slice_owner(_: &Map<String, Value>) -> String {
+    "the kubelet computes it from the Service and its pods, and no client may change it: change these instead"
+        .to_owned()
 }
 
 fn kubelet_owner(_: &Map<String, Value>) -> String {

@@ -22,7 +22,8 @@ mod resource_quota;
 mod runtime_class;
 mod scheduling_gates;
 mod service_account;
-mod service_ips;
+#[cfg(test)]
+mod service_ip_tests;
 mod storage_object_protection;
 mod taint_nodes_by_condition;
 mod unenforced_warnings;
@@ -30,7 +31,9 @@ mod workload_warnings;
 
 use std::sync::Arc;
 
-use apiserver::admission::{Admission, NamespaceLifecycle, NamespaceRecheck, NestingLimit};
+use apiserver::admission::{
+    Admission, NamespaceLifecycle, NamespaceRecheck, NestingLimit, ServiceIpAllocator,
+};
 use apiserver::auth::{
     Auth, CertificateApproval, CertificateRequester, CertificateSigning, CertificateSubjectRestriction,
     EscalationCheck,
@@ -41,7 +44,6 @@ use ipnet::IpNet;
 
 pub use self::lister::Lister;
 pub use self::priority::system_classes;
-pub use self::service_ips::services_outside_ranges;
 pub use self::unenforced_warnings::ENFORCE;
 use crate::options::{AdmissionPlugins, Controllers, NodeAdmission, ServiceRange};
 use crate::pod_cidrs::ClusterCidr;
@@ -173,7 +175,7 @@ const PLUGINS: &[Plugin] = &[
     // After policies that may change the type of a Service or reject it, so that no address is reserved unnecessarily.
     always("ServiceIpAllocator", |with| {
         let ranges = with.config.service_ranges.clone();
-        Arc::new(service_ips::ServiceIpAllocator::new(with.registry.clone(), ranges))
+        Arc::new(ServiceIpAllocator::new(with.registry.clone(), ranges))
     }),
     // The second check of this plugin, after plugins that may take long.
     default("NamespaceLifecycle", |with| {

@@ -16,6 +16,7 @@ mod jobs;
 mod kill_nine;
 mod kubectl;
 mod legacy;
+mod local_services;
 mod looking;
 mod meddling;
 mod pushed;

@@ -67,6 +67,7 @@ const SUPPORTED: &[(&str, Setter)] = &[
     ("maxPods", |v, d| set(&mut d.options.max_pods, number(v, 0, i64::from(i32::MAX)))),
     ("podCIDR", |v, d| set(&mut d.options.pod_cidrs, parsed(v, values::ranges))),
     ("serviceProxy", |v, d| set(&mut d.options.service_proxy, parsed(v, values::service_proxy).map(Some))),
+    ("serviceClusterIPRange", |v, d| set(&mut d.options.service_ranges, parsed(v, values::service_ranges))),
     ("clusterDNS", |v, d| set(&mut d.options.cluster_dns, list(v, |v| parsed(v, values::ip)))),
     ("resolvConf", |v, d| set(&mut d.options.resolv_conf, text(v).map(PathBuf::from))),
     ("clusterDomain", |v, d| set(&mut d.options.cluster_domain, text(v))),

@@ -161,6 +161,12 @@ impl Flags<'_> {
             some(values::service_proxy),
             &mut options.service_proxy,
         );
+        self.set(
+            "--service-cluster-ip-range",
+            &flags.service_cluster_ip_range,
+            values::service_ranges,
+            &mut options.service_ranges,
+        );
         self.set("--pod-cidr", &flags.pod_cidr, values::ranges, &mut options.pod_cidrs);
         self.set("--sandbox-image", &flags.sandbox_image, some(text), &mut options.sandbox_image);
         self.extend("--cluster-dns", &commas(&flags.cluster_dns), values::ip, &mut options.cluster_dns);

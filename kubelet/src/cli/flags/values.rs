@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use apiserver::admission::ServiceRange;
 use command::InvalidValue;
 pub use command::duration;
 use ipnet::IpNet;
@@ -37,6 +38,13 @@ pub fn service_proxy(text: &str) -> Result<ServiceProxyMode, InvalidValue> {
         "none" => Ok(ServiceProxyMode::None),
         _ => Err("is not a service proxy; write nftables or none".to_owned()),
     }
+}
+
+/// Parses the ranges of cluster IPs: at most one per IP family.
+pub fn service_ranges(text: &str) -> Result<Vec<ServiceRange>, InvalidValue> {
+    let range = |range: IpNet| ServiceRange { network: range.addr(), bits: range.prefix_len() };
+    let found: Vec<ServiceRange> = ranges(text)?.into_iter().map(range).collect();
+    if found.is_empty() { Err("is empty; write for example 10.96.0.0/12".to_owned()) } else { Ok(found) }
 }
 
 /// Parses pod CIDRs: at most one per IP family, each large enough for a pod.

@@ -75,6 +75,7 @@ pub fn name(held: &SourceObject) -> Option<Object> {
         SourceObject::Pod(_)
         | SourceObject::Token(_)
         | SourceObject::Claim(_)
+        | SourceObject::Service(_)
         | SourceObject::ApiService(_) => return None,
     };
     let name = held.object_name();

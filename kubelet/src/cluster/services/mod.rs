@@ -19,13 +19,13 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 
-use self::checkpoint::ServicesFile;
 use self::snapshot::Informer;
 use super::is_certificate_error;
 use super::reflector::reflect;
 use super::stored;
 use crate::identity::{Api, ApiError, EventReporter};
 
+pub use self::checkpoint::ServicesFile;
 pub use self::objects::{
     Endpoint, EndpointPort, EndpointSlice, Protocol, Service, ServiceName, ServicePort, ServiceType,
     TrafficPolicy,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use client::Delta;
+use serde_json::Value;
 
 use super::objects::{ApiService, ApiSlice, EndpointSlice, Service, ServiceName};
 use crate::cluster::stored::Snapshot;
@@ -35,6 +36,20 @@ impl ServiceSnapshot {
     /// The EndpointSlices of a Service.
     pub fn slices_of(&self, service: &ServiceName) -> &[Arc<EndpointSlice>] {
         self.endpoint_slices.get(service).map_or(&[], |slices| slices.as_slice())
+    }
+
+    /// The snapshot of complete lists of JSON objects. `None` if one of them has fields of the wrong type.
+    pub fn of_objects(services: Vec<Value>, slices: Vec<Value>) -> Option<Self> {
+        let mut snapshot = Self { is_known: true, ..Self::default() };
+        for object in services {
+            let (name, service) = serde_json::from_value::<ApiService>(object).ok()?.into_service();
+            snapshot.services.insert(Arc::new(name), Arc::new(service));
+        }
+        for object in slices {
+            let slice = serde_json::from_value::<ApiSlice>(object).ok()?.into_slice();
+            slice.into_iter().for_each(|slice| snapshot.put_slice(slice));
+        }
+        Some(snapshot)
     }
 
     /// Adds an EndpointSlice, or replaces the one of the same Service and name.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::store::PushedObjects;
-use super::{NAMESPACES, PODS, SYSTEM_NAMESPACES};
+use super::{NAMESPACES, PODS, SERVICES, SYSTEM_NAMESPACES};
 use crate::desired::{Desired, SourceKind};
 use crate::sources::identity;
 
@@ -23,12 +23,19 @@ pub struct PushedOnly {
     node: String,
     store: PushedObjects,
     desired: watch::Receiver<Arc<Desired>>,
+    is_of_cluster: bool,
 }
 
 impl PushedOnly {
-    /// Creates the plugin. `desired` has the owners of the objects of other sources.
-    pub fn new(node: String, store: PushedObjects, desired: watch::Receiver<Arc<Desired>>) -> Self {
-        Self { node, store, desired }
+    /// Creates the plugin. `desired` has the owners of the objects of other sources. The node of a cluster admits no
+    /// Services.
+    pub fn new(
+        node: String,
+        store: PushedObjects,
+        desired: watch::Receiver<Arc<Desired>>,
+        is_of_cluster: bool,
+    ) -> Self {
+        Self { node, store, desired, is_of_cluster }
     }
 
     /// Rejects the write of an object that was not pushed.
@@ -109,6 +116,10 @@ impl Admission for PushedOnly {
         let is_pod = request.is_of(PODS);
         match (request.operation, request.subresource) {
             (Operation::Create, None) if is_pod => self.assign(request)?,
+            (Operation::Create, None) if self.is_of_cluster && request.is_of(SERVICES) => {
+                let why = "this node belongs to a cluster: create the Service there, with the kubeconfig of the cluster";
+                return Err(Status::forbidden(SERVICES, request.name, why));
+            }
             (Operation::Create, None) => {}
             (Operation::Create | Operation::Update | Operation::Delete | Operation::Connect, _) => {
                 self.check_owner(request)?;

@@ -13,7 +13,7 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use apiserver::admission::{Admission, NamespaceLifecycle, NestingLimit};
+use apiserver::admission::{Admission, NamespaceLifecycle, NestingLimit, ServiceIpAllocator, ServiceRange};
 use apiserver::registry::Registry;
 use apiserver::tasks::Tasks;
 use apiserver::watch_cache::WatchCache;
@@ -31,6 +31,7 @@ const ORIGIN: &str = "the API of this node (kubectl)";
 const PODS: &str = "pods";
 const CONFIG_MAPS: &str = "configmaps";
 const SECRETS: &str = "secrets";
+const SERVICES: &str = "services";
 const NAMESPACES: &str = "namespaces";
 /// Namespaces that every node shows, as every control plane has them.
 pub const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -49,16 +50,21 @@ pub struct Settings {
     pub desired: watch::Receiver<Arc<Desired>>,
     /// Pods of which nothing is left on this node.
     pub ended: Arc<EndedPods>,
+    /// The addresses of Services.
+    pub service_ranges: Vec<ServiceRange>,
+    /// Whether the node belongs to a cluster, whose API server has the Services.
+    pub is_of_cluster: bool,
 }
 
-/// Loads the pushed objects, starts the source, and returns the API of the node. Damaged files cause an event.
+/// Loads the pushed objects, starts the source, and returns the API of the node with its allocator of Service addresses.
+/// Damaged files cause an event.
 pub fn start(
     settings: Settings,
     snapshots: mpsc::Sender<Arc<Snapshot>>,
     outbox: &Outbox,
     tasks: &mut Tasks,
-) -> Arc<Api> {
-    let Settings { node, root_dir, cache, catalog, desired, ended } = settings;
+) -> (Arc<Api>, Arc<ServiceIpAllocator>) {
+    let Settings { node, root_dir, cache, catalog, desired, ended, service_ranges, is_of_cluster } = settings;
     let (store, damaged) = PushedObjects::open(&root_dir, cache.clone(), catalog.clone());
     for damage in damaged {
         let path = damage.path.display().to_string();
@@ -70,15 +76,17 @@ pub fn start(
         outbox.note(about, Severity::Warning, "PushedObjectDamaged", message);
     }
     let registry = Registry::over(Arc::new(store.clone()), cache, catalog);
+    let allocator = Arc::new(ServiceIpAllocator::new(registry.clone(), service_ranges));
     let admission: Vec<Arc<dyn Admission>> = vec![
         Arc::new(NestingLimit),
         NamespaceLifecycle::new(registry.clone()),
-        Arc::new(PushedOnly::new(node, store.clone(), desired)),
+        Arc::new(PushedOnly::new(node, store.clone(), desired, is_of_cluster)),
+        allocator.clone(),
     ];
     let api = Api::writable(registry, admission, VERSION);
     tasks.spawn("push source", follow(store.snapshots(), snapshots));
     tasks.spawn("push cleanup", Cleanup::new(&api, store, ended).run());
-    api
+    (api, allocator)
 }
 
 /// Sends every snapshot to the merge. A newer one replaces an older one.

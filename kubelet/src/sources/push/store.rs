@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use super::files::{self, Damage, Files};
-use super::{CONFIG_MAPS, ORIGIN, PODS, SECRETS};
+use super::{CONFIG_MAPS, ORIGIN, PODS, SECRETS, SERVICES};
 use crate::desired::{Completeness, Found, Snapshot, SourceKind, SourceObject};
 use crate::disk;
 use crate::sources::identity;
@@ -266,11 +266,13 @@ fn source_object(
         PODS => SourceObject::Pod(Arc::new(identity::place_pushed(typed(object)?))),
         CONFIG_MAPS => SourceObject::ConfigMap(Arc::new(typed(object)?)),
         SECRETS => SourceObject::Secret(Arc::new(typed(object)?)),
+        SERVICES => SourceObject::Service(Arc::new(typed(object)?)),
         _ => return Ok(None),
     };
     match &mut new {
         SourceObject::ConfigMap(map) => forget_record(&mut Arc::make_mut(map).metadata),
         SourceObject::Secret(secret) => forget_record(&mut Arc::make_mut(secret).metadata),
+        SourceObject::Service(service) => forget_record(&mut Arc::make_mut(service).metadata),
         _ => {}
     }
     Ok(Some(known.filter(|known| *known == new).unwrap_or(new)))

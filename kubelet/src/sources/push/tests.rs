@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::Api;
+use apiserver::admission::ServiceRange;
 use apiserver::tasks::Tasks;
 use apiserver::watch_cache::WatchCache;
 use axum::body::Body;
@@ -48,8 +49,10 @@ impl Bed {
             catalog: resources::catalog(),
             desired: seen,
             ended: ended.clone(),
+            service_ranges: vec![ServiceRange::DEFAULT],
+            is_of_cluster: false,
         };
-        let api = start(settings, snapshots, &outbox, &mut tasks);
+        let (api, _) = start(settings, snapshots, &outbox, &mut tasks);
         for name in super::SYSTEM_NAMESPACES {
             let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             show(&cache, "namespaces", &object);

@@ -1,18 +1,21 @@
 //! Service IPs, tested through the API.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::sync::Arc;
+
+use apiserver::admission::ServiceIpAllocator;
 use apiserver::auth::{Auth, Issuer, Signer};
+use apiserver::registry::Registry;
 use apiserver::storage::{Limits, Memory};
 use apiserver::{Api, Catalog, Identity, VERSION, kinds};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use http::{Request, header};
-use serde_json::json;
+use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::*;
 use crate::admission::{self, AdmissionConfig};
-use crate::options::{AdmissionPlugins, SERVICES as SERVICES_OF_MASTERS};
+use crate::options::{AdmissionPlugins, SERVICES as SERVICES_OF_MASTERS, ServiceRange};
 
 const ALL: &str = "/api/v1/namespaces/shop/services";
 

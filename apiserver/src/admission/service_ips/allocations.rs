@@ -9,8 +9,7 @@ use api::strategy::addresses::Allocator;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::range;
-use crate::options::ServiceRange;
+use super::range::{self, ServiceRange};
 
 /// How long an allocation is kept while its request may still be rejected.
 const PENDING_TTL: Duration = Duration::from_secs(15);

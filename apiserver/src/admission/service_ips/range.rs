@@ -1,13 +1,63 @@
 //! Selects addresses and node ports from their ranges. Pure.
 
-use std::net::IpAddr;
-
-use crate::options::ServiceRange;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The node port range: the default of the stock `--service-node-port-range`.
 const PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 /// Number of ports at the start of the range that are kept for explicit requests while others are free.
 const STATIC_PORTS: u16 = 86;
+
+/// A service CIDR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceRange {
+    /// Network address.
+    pub network: IpAddr,
+    /// Prefix length.
+    pub bits: u8,
+}
+
+impl ServiceRange {
+    /// The default: that of kubeadm.
+    pub const DEFAULT: Self = Self { network: IpAddr::V4(Ipv4Addr::new(10, 96, 0, 0)), bits: 12 };
+
+    /// The first address, which the Service `kubernetes` has.
+    pub fn first(&self) -> IpAddr {
+        self.nth(1)
+    }
+
+    /// The address at an offset from the network address.
+    pub fn nth(&self, offset: u128) -> IpAddr {
+        let (width, number) = match self.network {
+            IpAddr::V4(ip) => (32_u32, u128::from(u32::from(ip))),
+            IpAddr::V6(ip) => (128, u128::from(ip)),
+        };
+        let mask = u128::MAX.checked_shl(width.saturating_sub(u32::from(self.bits))).unwrap_or(0);
+        let number = (number & mask).wrapping_add(offset);
+        match self.network {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from(u32::try_from(number).unwrap_or(u32::MAX))),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from(number)),
+        }
+    }
+
+    /// Whether the address is in the range.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let number = |address: IpAddr| match address {
+            IpAddr::V4(ip) => (32_u32, u128::from(u32::from(ip))),
+            IpAddr::V6(ip) => (128, u128::from(ip)),
+        };
+        let ((width, own), (other, network)) = (number(address), number(self.network));
+        let rest = width.saturating_sub(u32::from(self.bits));
+        width == other && own.checked_shr(rest).unwrap_or(0) == network.checked_shr(rest).unwrap_or(0)
+    }
+}
+
+/// Formats the range in CIDR notation, such as `10.96.0.0/12`.
+impl fmt::Display for ServiceRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.nth(0), self.bits)
+    }
+}
 
 /// The IP family of a range, in the notation of Services.
 pub fn family(range: &ServiceRange) -> &'static str {

@@ -6,21 +6,22 @@
 mod allocations;
 mod range;
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::strategy::{Cause, Json, Part, addresses};
-use apiserver::Status;
-use apiserver::admission::{Admission, AdmissionRequest, Operation};
-use apiserver::registry::Registry;
-use apiserver::watch_cache::{Object, Scope, WatchCache};
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::allocations::{Allocations, Owner, ServiceAllocation};
-use crate::options::{ServiceRange, is_within};
+pub use self::range::ServiceRange;
+use super::{Admission, AdmissionRequest, Operation};
+use crate::registry::Registry;
+use crate::status::Status;
+use crate::watch_cache::{Object, Scope, WatchCache};
 
 /// The resource name of Services.
 const SERVICES: &str = "services";
@@ -47,18 +48,39 @@ impl ServiceIpAllocator {
         taken
     }
 
-    /// Sets the missing families, addresses and ports of a Service.
+    /// Sets the missing families, addresses and ports of a Service that no client writes, such as that of a manifest.
+    /// Values of `before` are kept. A new value depends on the name of the Service, so it usually remains after a restart.
+    ///
+    /// # Errors
+    /// If a field cannot be set. The error names the field and the reason.
+    pub fn assign(
+        &self,
+        namespace: &str,
+        name: &str,
+        service: &mut Json,
+        before: Option<&Json>,
+    ) -> Result<(), (String, String)> {
+        api::strategy::of("", "Service").prepare(service, before, &Part::Main);
+        let mut hasher = DefaultHasher::new();
+        (namespace, name).hash(&mut hasher);
+        let seed = u128::from(hasher.finish());
+        self.complete(service, before, &(namespace.to_owned(), name.to_owned()), seed, false)
+    }
+
+    /// Sets the missing families, addresses and ports of a Service. `seed` selects them. They are reserved,
+    /// except for a dry run.
     fn complete(
         &self,
         service: &mut Json,
         before: Option<&Json>,
         owner: &Owner,
+        seed: u128,
         dry_run: bool,
     ) -> Result<(), (String, String)> {
         let now = Instant::now();
         let families: Vec<&str> = self.ranges.iter().map(range::family).collect();
         let mut taken = self.refresh(now);
-        let mut allocation = ServiceAllocation::new(owner, &taken, &self.ranges, Uuid::new_v4().as_u128());
+        let mut allocation = ServiceAllocation::new(owner, &taken, &self.ranges, seed);
         addresses::complete(service, before, &families, &mut allocation)?;
         let given = allocation.given;
         if !dry_run {
@@ -86,7 +108,13 @@ impl Admission for ServiceIpAllocator {
         let mut service = std::mem::take(&mut attempt.object);
         // The strategy of the kind restores fields that the client omitted.
         api::strategy::of("", "Service").prepare(&mut service, attempt.old, &Part::Main);
-        let completed = self.complete(&mut service, attempt.old, &owner(attempt), attempt.dry_run);
+        let completed = self.complete(
+            &mut service,
+            attempt.old,
+            &owner(attempt),
+            Uuid::new_v4().as_u128(),
+            attempt.dry_run,
+        );
         let refused = completed.map_err(|(field, why)| {
             let pointer = format!("/{}", field.replace(['.', '['], "/").replace(']', ""));
             let service = Value::Object(service.clone());
@@ -113,7 +141,7 @@ pub fn services_outside_ranges(cache: &WatchCache, ranges: &[ServiceRange]) -> V
     let all = cache.list(SERVICES, &Scope::All).objects;
     let is_foreign = |it: &Object| {
         let held = allocations::addresses(&it.decode());
-        let is_inside = |ip: IpAddr| ranges.iter().any(|range| is_within(ip, range.network, range.bits));
+        let is_inside = |ip: IpAddr| ranges.iter().any(|range| range.contains(ip));
         let ip = held.into_iter().find(|ip| !is_inside(*ip))?;
         Some((format!("{}/{}", it.namespace(), it.name()), ip))
     };
@@ -124,6 +152,3 @@ pub fn services_outside_ranges(cache: &WatchCache, ranges: &[ServiceRange]) -> V
 fn owner(attempt: &AdmissionRequest<'_>) -> Owner {
     (attempt.namespace.unwrap_or_default().to_owned(), attempt.name.to_owned())
 }
-
-#[cfg(test)]
-mod tests;
