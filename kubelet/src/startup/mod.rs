@@ -242,6 +242,7 @@ async fn serve_nodes_api(
         }
     }
     let (swap, config) = watch::channel(config);
+    let tokens = serving.viewer_tokens();
     tasks.spawn("certificate files", serving.follow(swap));
     let (context, stopped) = (context.clone(), stopped.clone());
     // If the port is free, it is bound before anything reports that the kubelet runs.
@@ -254,7 +255,7 @@ async fn serve_nodes_api(
                 bind_with_retry(address).await
             }
         };
-        server::serve_https(listener, &context, config, stopped).await;
+        server::serve_https(listener, &context, tokens, config, stopped).await;
     });
     Ok(())
 }

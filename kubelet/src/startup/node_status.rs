@@ -11,12 +11,17 @@ use crate::node::{self, Addresses, EngineState, Moment};
 use crate::observed::{PressureStates, Timestamp};
 use crate::options::Options;
 use crate::pleg::EngineHealth;
-use crate::report::{About, NodeCondition, Outbox, Severity};
-use crate::runtime::{Info, Runtime};
+use crate::report::{About, NodeCondition, NodeImage, Outbox, Severity};
+use crate::runtime::{Image, Info, Runtime};
 use crate::spec::{CgroupDriver, Facts};
 
 /// Interval between node status reports without changes; `nodeStatusReportFrequency` of KubeletConfiguration.
 const HEARTBEAT: Duration = Duration::from_secs(300);
+
+/// Maximum number of images in the status, the largest first; the stock default of `nodeStatusMaxImages`.
+const MAX_IMAGES: usize = 50;
+/// Maximum number of names of an image in the status, as in the stock kubelet.
+const MAX_NAMES: usize = 5;
 
 /// What the node status is computed from.
 pub(super) struct Sources {
@@ -56,6 +61,7 @@ pub(super) fn follow(
         data_root,
         outbox: outbox.clone(),
         conditions: Vec::new(),
+        images: Vec::new(),
     };
     tasks.spawn("node status", follower.run());
     (known, its_root)
@@ -79,6 +85,8 @@ struct NodeStatusUpdater {
     outbox: Arc<Outbox>,
     /// The conditions that were last reported.
     conditions: Vec<NodeCondition>,
+    /// The largest images of the engine at its last answer.
+    images: Vec<NodeImage>,
 }
 
 impl NodeStatusUpdater {
@@ -118,6 +126,12 @@ impl NodeStatusUpdater {
         if let Ok(info) = &found {
             self.facts.send_replace(node::with_engine(&self.base_facts, info, &self.drivers));
             let data_root = PathBuf::from(&info.data_root);
+            match self.runtime.images().await {
+                Ok(images) => self.images = largest(images),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot list images, the node status keeps the previous ones")
+                }
+            }
             self.data_root.send_if_modified(|known| std::mem::replace(known, data_root.clone()) != data_root);
         }
         found
@@ -135,12 +149,23 @@ impl NodeStatusUpdater {
             now: Timestamp::now(),
         };
         let version = apiserver::VERSION.git_version;
-        let report = node::report(&self.options, &facts, moment, version, &self.conditions);
+        let mut report = node::report(&self.options, &facts, moment, version, &self.conditions);
+        report.images.clone_from(&self.images);
         self.conditions.clone_from(&report.conditions);
         self.outbox.node(report);
         let info = found.as_ref().map_err(String::clone)?;
         of_pods.map(|()| info).map_err(|why| format!("its pods have no network: {why}"))
     }
+}
+
+/// The images for the node status.
+fn largest(mut images: Vec<Image>) -> Vec<NodeImage> {
+    images.sort_by(|a, b| b.size_bytes.cmp(&a.size_bytes).then_with(|| a.id.cmp(&b.id)));
+    let named = images.into_iter().map(|image| NodeImage {
+        names: image.repo_digest.into_iter().chain(image.tags).take(MAX_NAMES).collect(),
+        size_bytes: image.size_bytes,
+    });
+    named.filter(|image| !image.names.is_empty()).take(MAX_IMAGES).collect()
 }
 
 async fn changed<T>(receiver: &mut watch::Receiver<T>) {

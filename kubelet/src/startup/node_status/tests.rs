@@ -38,6 +38,7 @@ async fn node_pressure_is_reported_at_once_without_a_query_to_the_engine() {
         data_root: watch::channel(PathBuf::new()).0,
         outbox: outbox.clone(),
         conditions: Vec::new(),
+        images: Vec::new(),
         options,
     };
     tokio::spawn(follower.run());
@@ -60,4 +61,27 @@ async fn node_pressure_is_reported_at_once_without_a_query_to_the_engine() {
     let down = EngineHealth::Down { since: Timestamp::now(), message: "gone".to_owned() };
     up.send_replace(down);
     assert_eq!((reported_status(&outbox, "Ready").await, calls()), ("False".to_owned(), 3));
+}
+
+#[test]
+fn the_status_has_the_largest_named_images() {
+    let image = |id: &str, digest: Option<&str>, tags: &[&str], size_bytes| Image {
+        id: id.to_owned(),
+        repo_digest: digest.map(str::to_owned),
+        tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        user: String::new(),
+        size_bytes,
+    };
+    let many = (0..60).map(|number| image(&number.to_string(), None, &["small"], 1));
+    let others = [
+        image("a", Some("web@sha256:1"), &["web:1", "web:2", "web:3", "web:4", "web:5"], 7),
+        image("b", None, &[], 9),
+        image("c", None, &["db:1"], 8),
+    ];
+    let found = largest(many.chain(others).collect());
+    assert_eq!(found.len(), MAX_IMAGES);
+    let expected = NodeImage { names: vec!["db:1".to_owned()], size_bytes: 8 };
+    assert_eq!(found[0], expected);
+    assert_eq!(found[1].names, ["web@sha256:1", "web:1", "web:2", "web:3", "web:4"]);
+    assert_eq!(found[2].size_bytes, 1);
 }
