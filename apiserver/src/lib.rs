@@ -40,6 +40,7 @@ pub mod status;
 pub mod storage;
 pub mod tasks;
 pub mod tls;
+pub mod ui;
 pub mod version;
 pub mod watch;
 pub mod watch_cache;

@@ -1,6 +1,8 @@
 //! The CA of this node. It signs client certificates for the owner of the machine, and the serving certificate while
 //! the node has no other. It is in two files of `<root-dir>/pki`.
 
+mod viewer_token;
+
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
 use std::net::IpAddr;
@@ -16,6 +18,8 @@ use rcgen::{
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+pub use viewer_token::ViewerTokens;
 
 /// Common name of the CA.
 const NAME: &str = "clients of this node";

@@ -53,6 +53,8 @@ pub enum Verb {
     Wait(Wait),
     /// Print a kubeconfig with which kubectl uses the API of this node
     Kubeconfig(Kubeconfig),
+    /// Print the URL of the page that shows this node in a browser, with a token that may only read
+    Ui(Ui),
     /// Create a client certificate with which a monitoring system reads the metrics of this node
     MetricsCertificate(MetricsCertificate),
     /// Print a shell completion script for this command
@@ -262,6 +264,17 @@ pub struct Kubeconfig {
     /// Write to this new file, readable by its owner only (0600), instead of printing
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+/// Arguments of `kubelet ui`.
+#[derive(Clone, Debug, Args)]
+pub struct Ui {
+    /// URL of the node, https://HOST:PORT [default: the address and port of the running kubelet on this machine]
+    #[arg(long, value_name = "URL", value_parser = server_url)]
+    pub server: Option<String>,
+    /// Validity of the token in hours
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u8).range(1..=24))]
+    pub hours: u8,
 }
 
 /// Arguments of `kubelet metrics-certificate`.

@@ -13,13 +13,13 @@ use apiserver::identity::{MASTERS, MONITORING};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::civil::Date;
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
-use super::args::{Kubeconfig, MetricsCertificate};
+use super::args::{Kubeconfig, MetricsCertificate, Ui};
 use super::client::{Client, Error};
 use super::print::{self, note};
 use crate::local_ca::{Files, LocalCa, Signed, write_new};
@@ -98,6 +98,31 @@ pub async fn kubeconfig(
         Some(path) => write_new(path, &text, 0o600)?,
         None => print::out(text.as_bytes())?,
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `kubelet ui`: prints the URL of the page with a token of a viewer in its fragment, which browsers do not send.
+///
+/// # Errors
+/// If the CA cannot be used, the kubelet does not serve HTTPS, or the output cannot be written.
+pub async fn ui(client: &Client, root_dir: &Path, arguments: &Ui) -> anyhow::Result<ExitCode> {
+    if !root_dir.is_dir() {
+        bail!("{} does not exist; --root-dir names the root directory of the kubelet", root_dir.display());
+    }
+    let server = match &arguments.server {
+        Some(server) => server.clone(),
+        None => server_url(configuration(client, false).await?.as_ref().unwrap_or(&Value::Null))?,
+    };
+    let ca = LocalCa::open_or_create(&Files::of(root_dir), today())?;
+    let lifetime = SignedDuration::from_hours(i64::from(arguments.hours));
+    let token = ca.sign_viewer_token(Timestamp::now(), lifetime);
+    let token = token.map_err(|error| anyhow::anyhow!("the key of the node's own CA {error}"))?;
+    print::out(format!("{server}/ui/#token={token}\n").as_bytes())?;
+    note(format_args!(
+        "the URL permits reading, but no Secrets, for {} h; the certificate of the server is signed by {}",
+        arguments.hours,
+        Files::of(root_dir).certificate.display()
+    ));
     Ok(ExitCode::SUCCESS)
 }
 

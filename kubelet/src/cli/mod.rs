@@ -94,6 +94,7 @@ pub fn main() -> ExitCode {
         Verb::PortForward(ref forward) => run_client(port_forward::run(&client(), forward)),
         Verb::Top(ref top) => run_client(top::run(&client(), top)),
         Verb::Wait(ref wait) => run_client(wait::run(&client(), wait)),
+        Verb::Ui(ref arguments) => run_client(credentials::ui(&client(), &root_dir(), arguments)),
         Verb::Kubeconfig(ref arguments) => {
             run_client(credentials::kubeconfig(&client(), &root_dir(), arguments))
         }

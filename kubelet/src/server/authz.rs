@@ -1,8 +1,10 @@
 //! Authorization of HTTPS requests to the node. API servers and administrators have full access, health endpoints are
-//! public, monitoring clients read metrics, and viewers read what is not secret.
+//! public like the files of the page, monitoring clients read metrics, and viewers read what is not secret.
 //!
 //! For other users, a stock kubelet sends a SubjectAccessReview. This kubelet rejects them, with the same error
 //! texts.
+
+use std::sync::Arc;
 
 use apiserver::auth::{AccessPolicy, Attributes, Decision, On, Rule, answer_own_review};
 use apiserver::identity::MONITORING;
@@ -11,8 +13,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
-use http::{Method, Request, StatusCode};
+use http::{Method, Request, StatusCode, header};
+use jiff::Timestamp;
 
+use crate::local_ca::ViewerTokens;
 use crate::options::VIEWERS;
 
 /// User name of an API server's kubelet client, if it is not in `system:masters`.
@@ -50,17 +54,20 @@ const VIEWED: [(&str, &str, &[&str]); 10] = [
 const VIEWED_PATHS: [&str; 7] =
     ["/api", "/apis", "/openapi", "/version", "/metrics", "/stats", "/runningpods"];
 
-/// Adds authorization to a router.
-pub fn with_authorization(router: Router) -> Router {
-    router.layer(from_fn(async |request: Request<Body>, next: Next| {
-        // Every user may ask for their own identity and access.
-        let request = match answer_review(request).await {
-            Ok(answer) => return answer,
-            Err(request) => request,
-        };
-        match deny_reason(&request) {
-            None => next.run(request).await,
-            Some(denial) => denial.into_response(),
+/// Adds authentication by token and authorization to a router. The connection has authenticated certificates.
+pub fn with_authorization(router: Router, tokens: Arc<ViewerTokens>) -> Router {
+    router.layer(from_fn(move |mut request: Request<Body>, next: Next| {
+        authenticate(&mut request, &tokens, Timestamp::now());
+        async move {
+            // Every user may ask for their own identity and access.
+            let request = match answer_review(request).await {
+                Ok(answer) => return answer,
+                Err(request) => request,
+            };
+            match deny_reason(&request) {
+                None => next.run(request).await,
+                Some(denial) => denial.into_response(),
+            }
         }
     }))
 }
@@ -128,6 +135,25 @@ impl AccessPolicy for NodePolicy {
     }
 }
 
+/// Sets the identity of a client without certificate by its bearer token. Removes the token, so that handlers do not see it.
+fn authenticate(request: &mut Request<Body>, tokens: &ViewerTokens, now: Timestamp) {
+    let Some(header) = request.headers_mut().remove(header::AUTHORIZATION) else { return };
+    let connection = request.extensions().get::<Identity>();
+    if connection.is_some_and(|who| !who.is_anonymous()) {
+        return;
+    }
+    let peer = connection.and_then(|who| who.peer);
+    let token = header.to_str().ok().and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("Bearer").then(|| token.trim())
+    });
+    if let Some(user) = token.and_then(|token| tokens.authenticate(token, now)) {
+        let mut who = Identity::authenticated(user, [VIEWERS.to_owned()]);
+        who.peer = peer;
+        request.extensions_mut().insert(who);
+    }
+}
+
 /// The response to a rejected request.
 enum Denial {
     /// Plain text, as the stock kubelet answers.
@@ -148,7 +174,7 @@ impl Denial {
 /// Why a request is rejected. `None` if it is allowed.
 fn deny_reason(request: &Request<Body>) -> Option<Denial> {
     let (method, path) = (request.method(), request.uri().path());
-    if OPEN.contains(&path) {
+    if OPEN.contains(&path) || apiserver::ui::is_public(path) {
         return None;
     }
     let Some(who) = request.extensions().get::<Identity>().filter(|who| !who.is_anonymous()) else {
@@ -223,7 +249,37 @@ mod tests {
     //! Tests of allowed and rejected requests.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use jiff::SignedDuration;
+    use jiff::civil::Date;
+
     use super::*;
+    use crate::local_ca::{Files, LocalCa};
+
+    #[test]
+    fn a_bearer_token_makes_a_viewer_unless_the_connection_has_a_certificate() {
+        let folder = tempfile::tempdir().unwrap();
+        let ca = LocalCa::open_or_create(&Files::of(folder.path()), Date::constant(2026, 2, 28)).unwrap();
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let token = ca.sign_viewer_token(now, SignedDuration::from_hours(1)).unwrap();
+        let tokens = ViewerTokens::default();
+        tokens.set(Some(&ca));
+        let user = |header: &str, who: Identity| {
+            let request = Request::get("/api/v1/pods").header(header::AUTHORIZATION, header);
+            let mut request = request.extension(who).body(Body::empty()).unwrap();
+            authenticate(&mut request, &tokens, now);
+            assert_eq!(request.headers().get(header::AUTHORIZATION), None);
+            (request.extensions().get::<Identity>().unwrap().user.clone(), deny_reason(&request).is_none())
+        };
+        let viewer = ("node-viewer".to_owned(), true);
+        assert_eq!(user(&format!("Bearer {token}"), Identity::anonymous()), viewer);
+        assert_eq!(user(&format!("bearer  {token}"), Identity::anonymous()), viewer);
+        for header in [&*token, &format!("Basic {token}"), "Bearer", "Bearer x"] {
+            let (who, is_allowed) = user(header, Identity::anonymous());
+            assert!(!is_allowed && who == Identity::anonymous().user, "{header}");
+        }
+        let jane = Identity::authenticated("jane", []);
+        assert_eq!(user(&format!("Bearer {token}"), jane), ("jane".to_owned(), false));
+    }
 
     #[test]
     fn only_api_servers_are_authorized() {
@@ -233,6 +289,8 @@ mod tests {
         let forbidden = |text: &str| Some((403, format!("Forbidden ({text})")));
         for (who, method, path, expected) in [
             (None, "GET", "/healthz", None),
+            (None, "GET", "/ui/main.js", None),
+            (None, "GET", "/ui/other", Some((401, "Unauthorized".to_owned()))),
             (None, "GET", "/healthz/log", Some((401, "Unauthorized".to_owned()))),
             (None, "GET", "/pods", Some((401, "Unauthorized".to_owned()))),
             (Some(Identity::anonymous()), "GET", "/metrics", Some((401, "Unauthorized".to_owned()))),

@@ -34,6 +34,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::health::Health;
+use crate::local_ca::ViewerTokens;
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::stats::StatsProvider;
@@ -88,6 +89,7 @@ pub fn router(context: &Context) -> Router {
         .with_state(context.clone())
         .merge(health_router(&context.health))
         .merge(metrics_api::router(context))
+        .merge(apiserver::ui::router())
         .merge(context.api.router());
     with_websockets(router)
 }
@@ -106,14 +108,15 @@ pub async fn serve_socket(
     Ok(())
 }
 
-/// Serves all endpoints over HTTPS with authorization, until shutdown.
+/// Serves all endpoints over HTTPS with authorization, until shutdown. Clients have a certificate or one of `tokens`.
 pub async fn serve_https(
     listener: TcpListener,
     context: &Context,
+    tokens: Arc<ViewerTokens>,
     config: watch::Receiver<Arc<tls::Config>>,
     shutdown: watch::Receiver<bool>,
 ) {
-    tls::serve(listener, authz::with_authorization(router(context)), config, shutdown).await;
+    tls::serve(listener, authz::with_authorization(router(context), tokens), config, shutdown).await;
 }
 
 /// Serves only `/healthz` until shutdown.

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::disk;
 use crate::file_watch::{self, FileWatcher, WatchSet};
-use crate::local_ca::{self, LocalCa, Signed};
+use crate::local_ca::{self, LocalCa, Signed, ViewerTokens};
 
 /// How often the files are read without an event, for file systems that send none.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
@@ -104,6 +104,7 @@ pub struct ServingCertificates {
     files: Files,
     self_signed: SelfSigned,
     found: LoadedFiles,
+    tokens: Arc<ViewerTokens>,
 }
 
 impl ServingCertificates {
@@ -132,7 +133,14 @@ impl ServingCertificates {
             }
             other => other?,
         };
-        Ok((Self { files, self_signed, found }, config))
+        let tokens = Arc::new(ViewerTokens::default());
+        tokens.set(found.local_ca.open().as_ref());
+        Ok((Self { files, self_signed, found, tokens }, config))
+    }
+
+    /// The tokens that the node's own CA signs. They follow changes of its files.
+    pub fn viewer_tokens(&self) -> Arc<ViewerTokens> {
+        self.tokens.clone()
     }
 
     /// Reloads changed files until the server stops. Open connections continue, except those of clients whose CA was removed.
@@ -178,6 +186,7 @@ impl ServingCertificates {
         if had_ca && found.local_ca.certificate.as_ref().is_ok_and(Vec::is_empty) {
             tracing::warn!("the node's own CA was removed: clients with its certificates are rejected");
         }
+        self.tokens.set(found.local_ca.open().as_ref());
         self.found = found;
         Ok(Some(config))
     }
@@ -268,6 +277,12 @@ impl LocalCaFiles {
             tracing::error!(error, "cannot use the node's own CA: its clients are rejected");
         };
         usable.inspect_err(ignored).ok()
+    }
+
+    /// The CA with its key, if there is one that can be used.
+    fn open(&self) -> Option<LocalCa> {
+        let (Ok(certificate), Ok(key)) = (&self.certificate, &self.key) else { return None };
+        LocalCa::from_pem(certificate, &String::from_utf8_lossy(key)).ok()
     }
 
     /// A serving certificate that the CA signs. `None` if there is no CA that can sign.

@@ -5,7 +5,7 @@ mod health;
 use std::sync::Arc;
 
 use apiserver::auth::Auth;
-use apiserver::{Status, VERSION};
+use apiserver::{Status, VERSION, ui};
 use axum::routing::get;
 use axum::{Json, Router};
 
@@ -20,7 +20,8 @@ pub fn router(api: Router, checks: &Arc<Checks>, auth: &Arc<Auth>) -> Router {
             Status::method_not_allowed("the server does not allow this method on the requested resource")
         })
         .fallback_service(api);
-    auth.guard(router)
+    // The page holds no data. It reads the API with the credentials of the browser.
+    auth.guard(router).merge(ui::router())
 }
 
 /// Returns an API without resources.
