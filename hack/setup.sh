@@ -3,7 +3,8 @@
 #
 #   hack/setup.sh demo       a Docker engine, the example image
 #   hack/setup.sh demo-cluster  the same, dockerd, kubectl, iproute2, nftables
-#   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, iptables, nft, libfaketime, Python clients, the test runner
+#   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, iptables, nft, libfaketime, Python clients, Chromium, axe-core,
+#                            the test runner
 #   hack/setup.sh bench      a Docker engine, the example image, podman to compare with
 #   hack/setup.sh check      rustfmt, clippy, the test runner, cargo-deny
 #   hack/setup.sh unit       the test runner
@@ -19,6 +20,8 @@ DEFAULT_ENDPOINT=unix:///var/run/docker.sock
 DOCKERD_LOG=/var/log/coracle-dockerd.log
 ENGINE_DEADLINE_SECONDS=90               # a cold dockerd on a busy two-core machine takes about ten
 NEXTEST_VERSION=0.9.143
+AXE_VERSION=4.10.3                       # with the digest of its package at the npm registry
+AXE_SHA256=0f2b4d7dcdf7d1219df8d1959ad68e565f51d14c3f0d88bb71cd59abeb956292
 DENY_VERSION=0.20.2
 CYCLONEDX_VERSION=0.5.9
 
@@ -230,6 +233,20 @@ python_clients() {
   echo "$stamp" >"$venv/stamp"
 }
 
+# Chromium with its driver, and axe-core, which checks the accessibility of pages. Only tests use it: MPL-2.0, not part of any release.
+browser() {
+  have chromium && have chromedriver || apt_install chromium chromium-driver
+  local folder=$CACHE/axe-core archive=axe-core-$AXE_VERSION.tgz
+  [ "$(cat "$folder/stamp" 2>/dev/null)" != "$AXE_VERSION" ] || return 0
+  have npm || apt_install npm
+  say "fetching axe-core $AXE_VERSION from npm into target/setup"
+  rm -rf "$folder" && mkdir -p "$folder"
+  (cd "$folder" && npm pack --silent "axe-core@$AXE_VERSION" >/dev/null) || die "npm could not fetch axe-core $AXE_VERSION: see its message above, then run this again"
+  echo "$AXE_SHA256  $folder/$archive" | sha256sum --check --quiet >&2 || die "axe-core $AXE_VERSION has another digest than AXE_SHA256: it is not used"
+  tar -xzf "$folder/$archive" -C "$folder" --strip-components=1 package/axe.min.js package/LICENSE && rm "$folder/$archive"
+  echo "$AXE_VERSION" >"$folder/stamp"
+}
+
 rust_components() {
   local component
   for component in rustfmt clippy; do
@@ -260,11 +277,11 @@ have cargo || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH=$HOME/.cargo/bin:$PATH
 case ${1:-help} in
   demo) lock; engine; images ;;
   demo-cluster) lock; engine; images; machines; kubectl_command ;;
-  test) lock; engine; images; registry; kubectl_command; etcd_command; packet_filters; fake_clock; python_clients; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
+  test) lock; engine; images; registry; kubectl_command; etcd_command; packet_filters; fake_clock; python_clients; browser; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
   bench) lock; engine; images; peer ;;
   check) lock; rust_components; cargo_tool cargo-nextest $NEXTEST_VERSION; cargo_tool cargo-deny $DENY_VERSION ;;
   unit) lock; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
   release) lock; cargo_tool cargo-cyclonedx $CYCLONEDX_VERSION ;;
   endpoint) find_engine || die "no Docker engine answers; run: hack/setup.sh demo"; echo "$ENDPOINT" ;;
-  *) sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;
+  *) sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;
 esac

@@ -9,6 +9,7 @@
 
 pub mod bed;
 mod binary;
+pub mod browser;
 pub mod certificates;
 mod chance;
 mod clock;
@@ -37,6 +38,7 @@ mod world;
 
 pub use bed::{Bed, Machine};
 pub use binary::{binary, installed};
+pub use browser::Browser;
 pub use chance::Chance;
 pub use clock::Clock;
 pub use disk::Disk;

@@ -15,6 +15,7 @@ mod master_kubectl;
 mod master_lifecycle;
 mod master_matrix;
 mod master_nodes;
+mod master_page;
 mod master_pressure {
     //! Overload tests: too many requests, slow clients and invalid requests. The master reports errors and serves other
     //! clients.
