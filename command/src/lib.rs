@@ -1,11 +1,12 @@
 //! Code that both commands share: argument parsing, logging, usage errors, process metrics, socket path limits,
-//! safe terminal output, file locks and changes of files.
+//! safe terminal output, file locks, changes of files and messages to systemd.
 
 mod flags;
 mod lock;
 mod logging;
 mod parse;
 mod process;
+mod service_manager;
 mod socket;
 mod stamp;
 mod visible;
@@ -18,6 +19,7 @@ pub use lock::{LOCK_TIMEOUT, lock};
 pub use logging::Logging;
 pub use parse::Failure;
 pub use process::Process;
+pub use service_manager::ServiceManager;
 pub use socket::check_socket_path;
 pub use stamp::Stamp;
 pub use visible::visible;

@@ -6,6 +6,7 @@ mod discovery;
 mod keep;
 mod preflight;
 mod remote;
+mod service_manager;
 mod signals;
 
 use std::net::{IpAddr, SocketAddr};
@@ -21,6 +22,7 @@ use apiserver::tls;
 use apiserver::websocket::with_websockets;
 use apiserver::{Catalog, flowcontrol, kinds};
 use axum::{Router, middleware};
+use command::ServiceManager;
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use tokio::net::TcpListener;
@@ -83,6 +85,7 @@ pub async fn run(options: Options, computing: Handle) -> anyhow::Result<()> {
     let (authorities, trusted) = watch::channel(Arc::new(pki));
     let router = router(&options, &served, &metrics, &store, advertised, &trusted, &stopped)?;
     let (reloads, reload_requests) = backup::reloading();
+    let responsive = computing.clone();
     let mut components = Components::new(std::mem::take(&mut served.tasks), computing);
     components.spawn("signals", signals.forward(stop));
     let _backup_socket =
@@ -115,6 +118,10 @@ pub async fn run(options: Options, computing: Handle) -> anyhow::Result<()> {
 
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(%address, %advertised, milliseconds, "serving");
+    if let Some(manager) = ServiceManager::of_environment() {
+        let report = service_manager::report(manager, address, responsive, stopped.clone());
+        components.spawn("service manager", report);
+    }
     let ended = tokio::select! {
         () = tls::serve(listener, limited(router, metrics), serving.config, stopped) => {
             components.release_leases().await

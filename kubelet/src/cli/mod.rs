@@ -64,6 +64,11 @@ fn verb(arguments: &[OsString]) -> Option<&OsString> {
     None
 }
 
+/// The command with all its flags, for man pages and completion scripts.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Runs the command and returns its exit code.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -103,7 +108,7 @@ pub fn main() -> ExitCode {
         }
         Verb::Completion { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "kubelet", &mut script);
+            clap_complete::generate(shell, &mut command(), "kubelet", &mut script);
             ended(print::out(&script).map(|()| ExitCode::SUCCESS))
         }
     }

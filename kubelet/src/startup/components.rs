@@ -25,7 +25,7 @@ use crate::node::{self, PressureMonitor};
 use crate::observed::Timestamp;
 use crate::options::{Cluster, Options};
 use crate::plan::BackOff;
-use crate::pleg::Pleg;
+use crate::pleg::{EngineHealth, Pleg};
 use crate::pod_workers::pool::PodWorkers;
 use crate::pod_workers::{Dependencies, FinishedPods};
 use crate::report::{Events, Outbox, Reports};
@@ -83,6 +83,8 @@ pub(super) struct Components {
     pub event_log: EventLog,
     pub stats: Arc<StatsProvider>,
     pub volumes: Arc<Volumes>,
+    /// Health of the container engine.
+    pub engine: watch::Receiver<EngineHealth>,
     /// The desired pods.
     pub desired: watch::Receiver<Arc<Desired>>,
     /// The API of the node.
@@ -125,6 +127,7 @@ pub(super) fn start(
     tasks.spawn("status manager", status_manager.clone().drain(outbox.clone()));
     tasks.spawn("event log", event_log.clone().keep(status_manager.clone()));
     let stats = stats(options, &pleg);
+    let engine_health = pleg.engine();
     tasks.spawn("PLEG", pleg.clone().run());
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
     let (extended_sender, extended) = watch::channel(ResourceList::default());
@@ -176,7 +179,7 @@ pub(super) fn start(
         zone: zone_sender,
     };
     join_cluster(options, reporting, ranges, outputs, tasks);
-    Components { event_log, stats, volumes, desired: all, api }
+    Components { event_log, stats, volumes, engine: engine_health, desired: all, api }
 }
 
 /// The parameters of the node for admission.

@@ -8,6 +8,7 @@ mod node_rename;
 mod node_status;
 mod pod_config;
 mod pod_network;
+mod service_manager;
 mod service_proxy;
 
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use apiserver::tasks::{TaskError, Tasks};
+use command::ServiceManager;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -44,6 +46,7 @@ const BIND_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// belongs to another node or is not writable.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     announce(&options);
+    let manager = ServiceManager::of_environment();
     let root_dir = RootDir::take(&options.root_dir)?;
     let _node_lock =
         node::NodeLock::acquire(&options.node_name, &options.docker_endpoint, &options.root_dir)?;
@@ -76,6 +79,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     platform.policies = policies;
     let components = components::start(&options, &reporting, platform, &mut tasks);
     let desired = components.desired.clone();
+    let (engine, health) = (components.engine.clone(), reporting.health.clone());
+    let state = service_manager::State { engine, desired: desired.clone(), health, stopped: stopped.clone() };
+    service_manager::inform(manager, state, &mut tasks);
     let enforcement = enforcement.map(|one| one.start(&options, desired, &reporting.outbox, &mut tasks));
     let served = serve(&options, &root_dir, &network, reporting, components, &mut tasks, stopped).await;
     // While they run, they would create their tables again after the network has removed them.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::CommandFactory as _;
 use jiff::Timestamp;
 use tokio::runtime::{Builder, Runtime};
 
@@ -35,6 +36,11 @@ const THREADS: usize = 2;
 const FILE_THREADS: usize = 16;
 /// How long blocking file operations may continue after the master has stopped.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The command with all its flags, for man pages and completion scripts.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
 
 /// Runs the command and returns its exit code.
 pub fn main() -> ExitCode {
