@@ -1,6 +1,6 @@
 # Each target installs what it needs through hack/setup.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster test test-engine check unit bench static image release
+.PHONY: help demo demo-cluster test test-engine check unit bench static image release deb
 
 # All tests except those of the crate `tests`, which need a Docker engine, and those of the storage that need an etcd. `tidy` needs neither.
 WITHOUT_ENGINE := (not package(tests) or kind(lib) or binary(tidy)) and not test(storage::etcd::tests::real)
@@ -44,5 +44,9 @@ static: ## build kubelet and master as static binaries, which run in an image FR
 release: ## build static binaries with fat LTO, SHA256SUMS and SBOMs into target/dist/coracle-VERSION-TARGET
 	@hack/release.sh
 
-image: static ## build the image coracle/master, FROM scratch, for manifests/master.yaml
+deb: ## build the Debian packages coracle-kubelet and coracle-master, with static binaries, into target/deb
+	@$(MAKE) --no-print-directory static BINS="kubelet master command-pages"
+	@hack/deb.sh $${CARGO_TARGET_DIR:-target}/$$(rustc --print host-tuple)/$(PROFILE:dev=debug)
+
+image: static ## build the images coracle/master, for manifests/master.yaml, and coracle/kubelet, FROM scratch
 	@PROFILE=$(PROFILE) TAG=$(TAG) hack/image.sh

@@ -52,7 +52,7 @@ impl State {
                 manager.status(&status);
             }
             reported = status;
-            // A loop that is stuck gets no message, and systemd restarts the kubelet. An engine that is down is no reason.
+            // Without a message systemd restarts the kubelet. An engine that is down is no reason for that.
             let stuck = self.health.stuck();
             if stuck.is_empty() {
                 manager.alive();

@@ -19,6 +19,7 @@ mod legacy;
 mod local_services;
 mod looking;
 mod meddling;
+mod packages;
 mod page;
 mod pushed;
 mod run_from_directory;

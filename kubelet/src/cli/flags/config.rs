@@ -209,6 +209,12 @@ pub(super) fn is_supported(field: &str) -> bool {
     SUPPORTED.iter().any(|(honoured, _)| *honoured == field)
 }
 
+/// The fields that this version applies.
+#[cfg(test)]
+pub(super) fn supported() -> impl Iterator<Item = &'static str> {
+    SUPPORTED.iter().map(|(field, _)| *field)
+}
+
 /// Whether KubeletConfiguration has the field.
 #[cfg(test)]
 pub(super) fn is_known(field: &str) -> bool {

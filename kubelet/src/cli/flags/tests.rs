@@ -194,3 +194,24 @@ fn node_api_settings_come_from_flags_or_the_file() {
     let half = RunFlags { tls_cert_file: Some("/b.crt".to_owned()), ..flags() };
     assert!(mistakes(&half, "")[0].contains("give both or none"));
 }
+
+/// The configuration that the Debian package installs.
+const PACKAGED: &str = include_str!("../../../../packaging/kubelet/kubelet.yaml");
+
+#[test]
+fn the_packaged_configuration_shows_the_defaults() {
+    // A line `#field: value` becomes a field.
+    let is_default =
+        |line: &str| line.strip_prefix('#').is_some_and(|rest| rest.starts_with(char::is_alphabetic));
+    let shown: Vec<String> = PACKAGED
+        .lines()
+        .map(|line| if is_default(line) { line[1..].to_owned() } else { line.to_owned() })
+        .collect();
+    let (installed, shown) = (ok(&with_file(), PACKAGED), ok(&with_file(), &shown.join("\n")));
+    assert_eq!((&installed.warnings, &shown.warnings), (&Vec::new(), &Vec::new()));
+    assert_eq!(installed.options.pod_manifest_path, Some(PathBuf::from("/etc/coracle/manifests")));
+    assert_eq!(shown.options.kubelet_configuration(), installed.options.kubelet_configuration());
+    for field in super::config::supported() {
+        assert!(PACKAGED.contains(field), "{field} is not in the packaged configuration");
+    }
+}

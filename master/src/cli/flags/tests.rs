@@ -414,3 +414,20 @@ fn approval_policy_flags_require_their_settings() {
         assert!(mistakes.len() == 1 && mistakes[0].contains(expected), "{mistakes:?}");
     }
 }
+
+/// The configuration that the Debian package installs.
+const PACKAGED: &str = include_str!("../../../../packaging/master/master.yaml");
+
+#[test]
+fn the_packaged_configuration_shows_the_defaults() {
+    // A line `#field: value` becomes a field.
+    let is_default =
+        |line: &str| line.strip_prefix('#').is_some_and(|rest| rest.starts_with(char::is_alphabetic));
+    let shown: Vec<String> = PACKAGED
+        .lines()
+        .map(|line| if is_default(line) { line[1..].to_owned() } else { line.to_owned() })
+        .collect();
+    let flags = RunFlags { config: Some(PathBuf::from("master.yaml")), ..RunFlags::default() };
+    let options = |text: &str| format!("{:#?}", read(&flags, None, Some(text.as_bytes())).unwrap().options);
+    assert_eq!(options(&shown.join("\n")), options(PACKAGED));
+}
