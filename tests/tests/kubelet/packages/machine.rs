@@ -50,7 +50,7 @@ impl Machine {
         let root = base.join("disk/root");
         // Without systemd, which dpkg's scripts would call on this machine.
         run("mount", &["-t", "tmpfs", "tmpfs", &text(&root.join("run"))]);
-        for directory in ["dev", "proc"] {
+        for directory in ["dev", "proc", "sys"] {
             run("mount", &["--bind", &format!("/{directory}"), &text(&root.join(directory))]);
         }
         for state in ["var/lib/kubelet", "var/lib/master", "etc/coracle"] {
@@ -179,6 +179,23 @@ impl Machine {
     /// The containers of the node.
     pub async fn containers(&self) -> Vec<Container> {
         self.engine.containers(&self.node).await
+    }
+
+    /// Interfaces and packet rules of this node. Each has a hash of the node's name.
+    pub fn network_leftovers(&self) -> Vec<String> {
+        let digest = Command::new("sh")
+            .args(["-c", "printf %s \"$1\" | sha256sum | cut -c1-6", "sh", &self.node])
+            .output();
+        let digest = String::from_utf8(digest.unwrap().stdout).unwrap().trim().to_owned();
+        let listed = |program: &str, arguments: &[&str]| {
+            let output = Command::new(program).args(arguments).output().unwrap();
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let all = listed("nft", &["list", "ruleset"]) + &listed("ls", &["/sys/class/net"]);
+        all.lines()
+            .filter(|line| line.contains("coracle") && line.contains(&digest))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// A pod as the installed kubelet prints it.

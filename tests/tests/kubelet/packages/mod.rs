@@ -110,6 +110,7 @@ async fn pods_keep_running_through_upgrade_downgrade_and_removal_and_end_with_th
     let purge = machine.dpkg(&["--purge", "coracle-kubelet"]).await;
     assert!(purge.contains("removed 2 containers"), "{purge}");
     assert_eq!(machine.containers().await, []);
+    assert_eq!(machine.network_leftovers(), Vec::<String>::new());
     assert!(!machine.path("var/lib/kubelet").exists(), "{purge}");
     assert!(!config.exists() && !enabled.is_symlink());
     // The administrator wrote these files.
