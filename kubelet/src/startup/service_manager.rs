@@ -89,7 +89,7 @@ impl State {
         let pods = format!("{count} {}", if count == 1 { "pod" } else { "pods" });
         match &*self.engine.borrow() {
             EngineHealth::Unknown => "waits for the container engine".to_owned(),
-            EngineHealth::Down { message, .. } => format!("the container engine does not answer: {message}"),
+            EngineHealth::Down { message, .. } => message.clone(),
             EngineHealth::Up if desired.completeness == Completeness::Incomplete => {
                 format!("runs {pods}, and waits for a source of pods")
             }

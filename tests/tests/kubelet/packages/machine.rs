@@ -280,15 +280,15 @@ impl Notified {
 
     /// Reads messages until one contains the text.
     pub async fn wait_for(&mut self, wanted: &str) {
-        let deadline = tokio::time::Instant::now() + DEADLINE;
-        loop {
-            match self.next() {
-                Some(message) if message.contains(wanted) => return,
-                Some(_) => {}
-                None => tokio::time::sleep(Duration::from_millis(20)).await,
+        let look = async || {
+            while let Some(message) = self.next() {
+                if message.contains(wanted) {
+                    return Ok(());
+                }
             }
-            assert!(tokio::time::Instant::now() < deadline, "no {wanted} in {:?}", self.messages);
-        }
+            Err(format!("no {wanted} in {:?}", self.messages))
+        };
+        wait_until(DEADLINE, look).await.unwrap();
     }
 }
 
