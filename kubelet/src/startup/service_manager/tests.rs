@@ -60,7 +60,8 @@ fn the_status_names_what_the_kubelet_waits_for() {
     assert_eq!(node.state.status(), "runs 0 pods, and waits for a source of pods");
     node.complete();
     assert_eq!(node.state.status(), "runs 0 pods");
-    let down = EngineHealth::Down { since: Timestamp::now(), message: "the engine does not answer".to_owned() };
+    let down =
+        EngineHealth::Down { since: Timestamp::now(), message: "the engine does not answer".to_owned() };
     node.engine.send_replace(down);
     assert_eq!(node.state.status(), "the engine does not answer");
 }
