@@ -151,7 +151,8 @@ impl ServiceProxy {
             }
             tokio::select! {
                 changed = self.services.changed() => if changed.is_err() { return },
-                changed = self.zone.changed() => if changed.is_err() { return },
+                // The zone of a lone node never changes, and its sender is closed.
+                Ok(()) = self.zone.changed() => {}
                 stopped = self.stopped.changed() => if stopped.is_err() { return },
                 () = changed(&mut rules_watch) => {}
                 () = tokio::time::sleep(delay) => {}
