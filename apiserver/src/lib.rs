@@ -20,7 +20,7 @@ pub mod discovery;
 mod drain_body;
 pub mod exposition;
 pub mod flowcontrol;
-mod guarded_body;
+pub mod guarded_body;
 pub mod identity;
 pub mod kinds;
 pub mod list;

@@ -11,24 +11,24 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Counts requests on a connection.
 #[derive(Debug, Default)]
-pub(super) struct IdleTracker {
+pub struct IdleTracker {
     begun: AtomicU64,
     ended: AtomicU64,
 }
 
 /// A request in flight. It is dropped with its response body.
 #[derive(Debug)]
-pub(super) struct InFlight(Arc<IdleTracker>);
+pub struct InFlight(Arc<IdleTracker>);
 
 impl IdleTracker {
     /// Starts a request.
-    pub(super) fn begin(self: &Arc<Self>) -> InFlight {
+    pub fn begin(self: &Arc<Self>) -> InFlight {
         self.begun.fetch_add(1, Ordering::Relaxed);
         InFlight(self.clone())
     }
 
     /// Waits until the connection has been idle for [`IDLE_TIMEOUT`]. It may return up to twice as late.
-    pub(super) async fn idle(&self) {
+    pub async fn idle(&self) {
         // Polling keeps the cost per request to one counter.
         let mut before = u64::MAX;
         loop {

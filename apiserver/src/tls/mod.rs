@@ -11,6 +11,7 @@ mod write_timeout;
 
 pub use client_trust::{Revocation, is_signed_by, leads_to};
 pub use config::{Config, Error, Keys, config};
+pub use idle::{IdleTracker, InFlight};
 pub use serve::{UpgradedStream, keep_alive, serve, upgraded};
 pub use unverified::Unverified;
 

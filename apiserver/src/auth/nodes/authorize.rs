@@ -49,8 +49,9 @@ pub fn authorize(node: &str, request: &Attributes) -> NodeDecision {
         {
             NodeDecision::Allowed
         }
-        // The kubelet enforces NetworkPolicies, whose peers it finds by the labels of namespaces and pods.
-        ("networking.k8s.io", "networkpolicies") | ("", "namespaces")
+        // The kubelet enforces NetworkPolicies, whose peers it finds by the labels of namespaces and pods. Every kubelet
+        // can serve Ingresses; their Secrets need a label of the Node, see `ingress`.
+        ("networking.k8s.io", "networkpolicies" | "ingresses") | ("", "namespaces")
             if on.subresource.is_empty() && matches!(verb, "get" | "list" | "watch") =>
         {
             NodeDecision::Allowed

@@ -6,6 +6,7 @@
 
 pub mod authorize;
 pub mod index;
+pub mod ingress;
 pub mod keys;
 pub mod references;
 pub mod tokens;
@@ -13,6 +14,7 @@ pub mod tokens;
 pub use self::authorize::NodeDecision;
 pub use self::index::{Index, Kind, Object};
 
+use self::ingress::IngressIndex;
 use self::keys::Keys;
 use super::attributes::{Attributes, On};
 use super::rbac::{Decision, Rule, bootstrap_policy};
@@ -48,6 +50,8 @@ pub fn node_of(who: &Identity) -> Option<&str> {
 #[derive(Debug)]
 pub struct Nodes {
     index: SyncedIndex<Index>,
+    /// Secrets of Ingresses, for nodes that serve these.
+    ingresses: SyncedIndex<IngressIndex>,
     /// Registered keys, or `None` when keys are not checked.
     keys: Option<SyncedIndex<Keys>>,
     /// The rules of the role `system:node`. They apply to every node.
@@ -59,7 +63,8 @@ impl Nodes {
     /// key is registered at the Node.
     pub fn new(store: WatchCache, needs_keys: bool) -> Self {
         let keys = needs_keys.then(|| SyncedIndex::new(store.clone()));
-        Self { index: SyncedIndex::new(store), keys, rules: bootstrap_policy::node_rules() }
+        let ingresses = SyncedIndex::new(store.clone());
+        Self { index: SyncedIndex::new(store), ingresses, keys, rules: bootstrap_policy::node_rules() }
     }
 
     /// The error for a node certificate whose key is not registered, or `None` for all others.
@@ -87,7 +92,8 @@ impl Nodes {
             NodeDecision::Allowed => allowed(),
             NodeDecision::Denied(why) => Decision::Denied(why),
             NodeDecision::IfReachable(object) => {
-                if self.index.with_index(|index| index.reaches(node, &object)) {
+                let of_pods = self.index.with_index(|index| index.reaches(node, &object));
+                if of_pods || self.ingresses.with_index(|index| index.reaches(node, &object)) {
                     return allowed();
                 }
                 Decision::Denied(format!("no relationship found between node '{node}' and this object"))
@@ -105,9 +111,10 @@ impl Nodes {
 
     /// Updates the index in the background until the future is dropped.
     pub async fn run_sync(&self) {
+        let indexes = async { tokio::join!(self.index.run_sync(), self.ingresses.run_sync()) };
         match &self.keys {
-            None => self.index.run_sync().await,
-            Some(keys) => drop(tokio::join!(self.index.run_sync(), keys.run_sync())),
+            None => drop(indexes.await),
+            Some(keys) => drop(tokio::join!(indexes, keys.run_sync())),
         }
     }
 }
