@@ -18,6 +18,7 @@ mod fields;
 mod garbage_collector;
 mod horizontal_pod_autoscaler;
 mod informers;
+mod ingress_status;
 mod job;
 mod leader_election;
 mod namespace;
@@ -280,6 +281,10 @@ const CONTROLLERS: &[Row] = &[
     row(job::NAME, |of| {
         let account = of.account(job::NAME);
         Some(Arc::new(job::JobController::new(account, of.informers())))
+    }),
+    row(ingress_status::NAME, |of| {
+        let master = of.client.as_master();
+        Some(Arc::new(ingress_status::IngressStatusController::new(master, of.informers())))
     }),
 ];
 
