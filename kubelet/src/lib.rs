@@ -13,6 +13,7 @@ pub mod file_watch;
 pub mod health;
 pub mod identity;
 pub mod images;
+pub mod ingress;
 pub mod local_ca;
 pub mod local_services;
 pub mod metrics;

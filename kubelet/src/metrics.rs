@@ -1,18 +1,26 @@
 //! Prometheus metrics of the kubelet, with the stock names where they exist.
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
 use command::Process;
+use http::StatusCode;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
 
 /// Label names and values of a series.
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter>;
 type Gauges = Family<Labels, Gauge>;
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
+
+/// Largest number of Ingresses with series of their own.
+const MAX_INGRESSES: usize = 500;
 
 /// All metrics of the kubelet. Each method is cheap enough to call on every event.
 #[derive(Debug)]
@@ -33,6 +41,10 @@ pub struct Metrics {
     probes: Counters,
     evictions: Counters,
     images_collected: Counters,
+    ingress_requests: Counters,
+    ingresses: Mutex<HashSet<(String, String)>>,
+    ingress_connections: Gauge,
+    ingress_permits: OnceLock<(usize, Arc<Semaphore>)>,
     process: Process,
 }
 
@@ -86,6 +98,10 @@ impl Metrics {
             probes: Counters::default(),
             evictions: Counters::default(),
             images_collected: Counters::default(),
+            ingress_requests: Counters::default(),
+            ingresses: Mutex::default(),
+            ingress_connections: Gauge::default(),
+            ingress_permits: OnceLock::new(),
             process: Process::default(),
         };
         metrics.register(node, git_version);
@@ -107,6 +123,16 @@ impl Metrics {
         let name = Gauges::default();
         name.get_or_create(&vec![("node", node.to_owned())]).set(1);
         let r = &mut self.registry;
+        r.register(
+            "kubelet_ingress_requests",
+            "Number of requests to the Ingress controller by Ingress and class of the status code",
+            self.ingress_requests.clone(),
+        );
+        r.register(
+            "kubelet_ingress_connections",
+            "Number of connections of clients to the Ingress controller",
+            self.ingress_connections.clone(),
+        );
         r.register(
             "kubernetes_build_info",
             "Version of the kubelet, in labels; the value is always 1",
@@ -249,12 +275,42 @@ impl Metrics {
         }
     }
 
+    /// Counts a request to the Ingress controller. `ingress` is the namespace and name of its Ingress, if one has a rule
+    /// for it. Beyond [`MAX_INGRESSES`] Ingresses, others are counted together.
+    pub fn ingress_request(&self, ingress: Option<(&str, &str)>, status: StatusCode) {
+        let (namespace, name) = match ingress {
+            None => ("", ""),
+            Some((namespace, name)) => {
+                let mut seen = self.ingresses.lock().unwrap_or_else(PoisonError::into_inner);
+                let key = (namespace.to_owned(), name.to_owned());
+                if seen.contains(&key) || seen.len() < MAX_INGRESSES {
+                    seen.insert(key);
+                    (namespace, name)
+                } else {
+                    ("", "other")
+                }
+            }
+        };
+        let code = format!("{}xx", status.as_u16() / 100);
+        let labels = vec![("namespace", namespace.to_owned()), ("ingress", name.to_owned()), ("code", code)];
+        self.ingress_requests.get_or_create(&labels).inc();
+    }
+
+    /// Shows the connections to the Ingress controller from now on: the permits of `max` that are in use.
+    pub fn count_ingress_connections(&self, max: usize, permits: Arc<Semaphore>) {
+        let _ = self.ingress_permits.set((max, permits));
+    }
+
     /// All metrics as OpenMetrics text.
     pub fn text(&self, running: Running) -> String {
         self.running_pods.set(running.pods);
         let states = [("created", running.created), ("running", running.running), ("exited", running.exited)];
         for (state, count) in states {
             self.running_containers.get_or_create(&vec![("container_state", state.to_owned())]).set(count);
+        }
+        if let Some((max, permits)) = self.ingress_permits.get() {
+            let used = max.saturating_sub(permits.available_permits());
+            self.ingress_connections.set(i64::try_from(used).unwrap_or(i64::MAX));
         }
         self.process.update();
         let mut text = String::new();

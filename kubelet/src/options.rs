@@ -123,6 +123,8 @@ pub struct Options {
     pub service_proxy: Option<ServiceProxyMode>,
     /// The cluster IPs of Services on a lone node, one range per IP family, the primary one first.
     pub service_ranges: Vec<ServiceRange>,
+    /// The addresses of the Ingress controller; `None` if the node does not serve Ingresses.
+    pub ingress: Option<IngressAddresses>,
     /// Maximum number of pods on this node.
     pub max_pods: usize,
     /// Name servers for pods with the policy ClusterFirst.
@@ -153,6 +155,15 @@ pub struct Options {
     pub image_gc: ImageGc,
 }
 
+/// The addresses of the Ingress controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IngressAddresses {
+    /// The address and port for HTTP; `None` to serve no HTTP.
+    pub http: Option<SocketAddr>,
+    /// The address and port for HTTPS; `None` to serve no HTTPS.
+    pub https: Option<SocketAddr>,
+}
+
 impl Options {
     /// The defaults of the stock kubelet (KubeletConfiguration v1beta1) for a node of this name.
     pub fn new(node_name: &str) -> Self {
@@ -178,6 +189,7 @@ impl Options {
             pod_cidrs: Vec::new(),
             service_proxy: None,
             service_ranges: vec![ServiceRange::DEFAULT],
+            ingress: None,
             max_pods: 110,
             cluster_dns: Vec::new(),
             cluster_domain: String::new(),
@@ -235,6 +247,7 @@ impl Options {
             "clusterDomain": self.cluster_domain,
             "clusterDNS": self.cluster_dns,
             "resolvConf": self.resolv_conf,
+            "ingress": self.ingress.is_some(),
             "maxPods": self.max_pods,
             "podPidsLimit": self.pod_pids_limit.unwrap_or(-1),
             "serializeImagePulls": self.max_parallel_image_pulls == 1,

@@ -143,6 +143,18 @@ pub struct RunFlags {
     /// Range of the cluster IPs of Services on a lone node, at most one per IP family [default: 10.96.0.0/12]
     #[arg(long, value_name = "CIDR[,CIDR]", help_heading = "Pods")]
     pub service_cluster_ip_range: Option<String>,
+    /// Serve the Ingresses of the class `coracle` on this node of a cluster
+    #[arg(long, help_heading = "Ports")]
+    pub ingress: bool,
+    /// Address of the Ingress controller [default: all addresses]
+    #[arg(long, value_name = "IP", help_heading = "Ports")]
+    pub ingress_address: Option<String>,
+    /// Port of the Ingress controller for HTTP, 0 to serve none [default: 80]
+    #[arg(long, value_name = "PORT", help_heading = "Ports")]
+    pub ingress_http_port: Option<String>,
+    /// Port of the Ingress controller for HTTPS, 0 to serve none [default: 443]
+    #[arg(long, value_name = "PORT", help_heading = "Ports")]
+    pub ingress_https_port: Option<String>,
     /// Name servers of pods with dnsPolicy ClusterFirst [default: the DNS server of the node]
     #[arg(long, value_name = "IP,...", help_heading = "Pods")]
     pub cluster_dns: Vec<String>,

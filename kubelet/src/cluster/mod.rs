@@ -7,6 +7,7 @@
 
 mod backoff;
 mod events;
+pub mod ingresses;
 mod lease;
 mod lease_holder;
 mod members_file;
@@ -36,6 +37,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use self::events::EventPoster;
+use self::ingresses::IngressSnapshot;
 use self::lease::NodeLease;
 use self::members_file::MembersFile;
 use self::membership::{Change, Membership, PartialNode};
@@ -89,6 +91,8 @@ pub struct Settings {
     pub services: Option<watch::Sender<Arc<ServiceSnapshot>>>,
     /// Connects the NetworkPolicies of the cluster with their enforcement. `None` if this kubelet does not enforce them.
     pub policies: Option<policies::Outputs>,
+    /// Receives the Ingresses of the cluster. `None` if this kubelet serves none.
+    pub ingresses: Option<watch::Sender<Arc<IngressSnapshot>>>,
     /// Receives the zone of this node, by the label of its Node; empty without one.
     pub zone: watch::Sender<String>,
 }
@@ -146,6 +150,11 @@ pub fn start(
     }
     if let Some(policies) = settings.policies {
         policies::start(&settings.node, &settings.root_dir, &apis, policies, reporter, tasks);
+    }
+    if let Some(ingresses) = settings.ingresses {
+        let (node, outbox) = (settings.node.clone(), outbox.clone());
+        let reporter = move || EventReporter::new(&node, outbox.clone());
+        ingresses::start(&settings.root_dir, &apis, ingresses, &settings.node, reporter, tasks);
     }
     let (node, visibility_reporter) = (settings.node.clone(), reporter());
     let list_all_retry = LIST_ALL_RETRY;

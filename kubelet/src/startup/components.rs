@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use super::{node_status, pod_config};
 use crate::cgroups::{Cgroups, Slices};
 use crate::cluster;
+use crate::cluster::ingresses::IngressSnapshot;
 use crate::cluster::policies;
 use crate::cluster::services::ServiceSnapshot;
 use crate::desired::{self, Desired, Snapshot};
@@ -72,6 +73,8 @@ pub(super) struct Platform {
     pub services_sender: Option<watch::Sender<Arc<ServiceSnapshot>>>,
     /// Where the informer sends NetworkPolicies, and the demand for peers. `None` if the kubelet does not follow them.
     pub policies: Option<policies::Outputs>,
+    /// Sender of the cluster's Ingresses, if the kubelet serves them.
+    pub ingresses_sender: Option<watch::Sender<Arc<IngressSnapshot>>>,
     /// Sender of the zone of this node.
     pub zone_sender: watch::Sender<String>,
     pub cgroups: Option<Arc<Cgroups>>,
@@ -105,6 +108,7 @@ pub(super) fn start(
         ranges,
         members_sender,
         services_sender,
+        ingresses_sender,
         policies,
         zone_sender,
         cgroups,
@@ -176,6 +180,7 @@ pub(super) fn start(
         members: members_sender,
         services: of_cluster,
         policies,
+        ingresses: ingresses_sender,
         zone: zone_sender,
     };
     join_cluster(options, reporting, ranges, outputs, tasks);
@@ -249,6 +254,7 @@ struct ClusterOutputs {
     members: watch::Sender<Option<Arc<Members>>>,
     services: Option<watch::Sender<Arc<ServiceSnapshot>>>,
     policies: Option<policies::Outputs>,
+    ingresses: Option<watch::Sender<Arc<IngressSnapshot>>>,
     zone: watch::Sender<String>,
 }
 
@@ -288,6 +294,7 @@ fn join_cluster(
         events,
         services: outputs.services,
         policies: outputs.policies,
+        ingresses: outputs.ingresses,
         zone: outputs.zone,
     };
     cluster::start(settings, outputs.members, outbox, tasks);

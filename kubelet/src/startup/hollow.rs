@@ -32,6 +32,7 @@ pub fn start(options: Options, runtime: Arc<dyn Runtime>) -> anyhow::Result<Holl
         members_sender: watch::channel(None).0,
         services_sender: None,
         policies: None,
+        ingresses_sender: None,
         zone_sender: watch::channel(String::new()).0,
         cgroups: None,
         slices: None,

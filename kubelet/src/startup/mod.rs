@@ -24,9 +24,11 @@ use tokio::sync::{oneshot, watch};
 
 use self::components::{Components, Platform, Reporting};
 use crate::cgroups::{Cgroups, Slices};
+use crate::cluster::ingresses::IngressSnapshot;
 use crate::cluster::services::ServiceSnapshot;
 use crate::health::Health;
 use crate::identity;
+use crate::ingress;
 use crate::local_ca;
 use crate::network::{Members, record_event};
 use crate::node;
@@ -72,10 +74,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (native, outbox) = (network.native(), &reporting.outbox);
     let (zone_sender, zone) = watch::channel(service_proxy::initial_zone(&options));
     let proxy = service_proxy::start(&options, native, services.clone(), zone, outbox, &mut tasks).await?;
-    network.start_dns(&options, services, outbox, &mut tasks)?;
-    let services_sender = (proxy.is_some() || options.node_dns).then_some(services_sender);
+    network.start_dns(&options, services.clone(), outbox, &mut tasks)?;
+    let (ingresses_sender, ingress) = start_ingress(&options, services, &reporting, &mut tasks)?;
+    let needs_services = proxy.is_some() || options.node_dns || ingress.is_some();
+    let services_sender = needs_services.then_some(services_sender);
     let (enforcement, policies) = network_policy::prepare(&options, network.native()).await.unzip();
-    let mut platform = platform(&options, &network, members_sender, services_sender, zone_sender);
+    let senders = (services_sender, ingresses_sender, zone_sender);
+    let mut platform = platform(&options, &network, members_sender, senders);
     platform.policies = policies;
     let components = components::start(&options, &reporting, platform, &mut tasks);
     let desired = components.desired.clone();
@@ -84,6 +89,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     service_manager::inform(manager, state, &mut tasks);
     let enforcement = enforcement.map(|one| one.start(&options, desired, &reporting.outbox, &mut tasks));
     let served = serve(&options, &root_dir, &network, reporting, components, &mut tasks, stopped).await;
+    if let Some(ingress) = ingress {
+        ingress.stop().await;
+    }
     // While they run, they would create their tables again after the network has removed them.
     if let Some(proxy) = proxy {
         proxy.stop().await;
@@ -137,13 +145,44 @@ fn report_resolv_conf(options: &Options, outbox: &Arc<Outbox>) {
     }
 }
 
+/// Sender of the Ingresses. `None` if the kubelet serves none.
+type IngressSender = Option<watch::Sender<Arc<IngressSnapshot>>>;
+/// Senders of the Services, of the Ingresses, and of the zone of the node.
+type Senders = (Option<watch::Sender<Arc<ServiceSnapshot>>>, IngressSender, watch::Sender<String>);
+
+/// Starts the Ingress controller, if it is enabled. Only a cluster has Ingresses.
+fn start_ingress(
+    options: &Options,
+    services: watch::Receiver<Arc<ServiceSnapshot>>,
+    reporting: &Reporting,
+    tasks: &mut Tasks,
+) -> anyhow::Result<(IngressSender, Option<ingress::Running>)> {
+    let Some(addresses) = options.ingress else { return Ok((None, None)) };
+    anyhow::ensure!(
+        options.cluster.is_some(),
+        "--ingress needs a cluster, because manifests on a lone node have no Services; join one with --bootstrap"
+    );
+    let (sender, ingresses) = watch::channel(Arc::default());
+    let settings = ingress::Settings {
+        node: options.node_name.clone(),
+        http: addresses.http,
+        https: addresses.https,
+        ingresses,
+        services,
+        metrics: reporting.metrics.clone(),
+        outbox: reporting.outbox.clone(),
+    };
+    let running = ingress::start(settings, tasks)
+        .map_err(|error| anyhow::anyhow!("--ingress: cannot create the default certificate: {error}"))?;
+    Ok((Some(sender), Some(running)))
+}
+
 /// Prepares the runtime and its network. Cgroups exist only if the engine is on this machine.
 fn platform(
     options: &Options,
     network: &pod_network::Connected,
     members_sender: watch::Sender<Option<Arc<Members>>>,
-    services_sender: Option<watch::Sender<Arc<ServiceSnapshot>>>,
-    zone_sender: watch::Sender<String>,
+    (services_sender, ingresses_sender, zone_sender): Senders,
 ) -> Platform {
     let is_local = options.docker_endpoint.starts_with("unix:");
     Platform {
@@ -153,6 +192,7 @@ fn platform(
         members_sender,
         services_sender,
         policies: None,
+        ingresses_sender,
         zone_sender,
         cgroups: is_local.then(Cgroups::of_machine).flatten().map(Arc::new),
         slices: is_local.then(Slices::of_machine).flatten().map(Arc::new),

@@ -8,14 +8,14 @@ pub mod stock;
 mod tests;
 mod values;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use command::{InvalidValue, Logging, Values, commas};
 
 use super::args::RunFlags;
-use crate::options::{Eviction, EvictionTexts, Options, PodNetwork};
+use crate::options::{Eviction, EvictionTexts, IngressAddresses, Options, PodNetwork};
 pub use values::duration;
 
 /// Options and warnings from the command line and the file.
@@ -33,6 +33,10 @@ struct Draft {
     port: u16,
     healthz_address: IpAddr,
     healthz_port: u16,
+    ingress: bool,
+    ingress_address: IpAddr,
+    ingress_http_port: u16,
+    ingress_https_port: u16,
     tls_cert_file: Option<PathBuf>,
     tls_private_key_file: Option<PathBuf>,
     /// `serverTLSBootstrap` of the file: whether the node requests a serving certificate.
@@ -63,6 +67,10 @@ pub fn read(
         port: 10250,
         healthz_address: IpAddr::from([127, 0, 0, 1]),
         healthz_port: 10248,
+        ingress: false,
+        ingress_address: IpAddr::from(Ipv6Addr::UNSPECIFIED),
+        ingress_http_port: 80,
+        ingress_https_port: 443,
         tls_cert_file: None,
         tls_private_key_file: None,
         serving: None,
@@ -111,6 +119,10 @@ impl Draft {
         Options {
             api_address: server(self.address, self.port),
             healthz_address: server(self.healthz_address, self.healthz_port),
+            ingress: self.ingress.then(|| IngressAddresses {
+                http: server(self.ingress_address, self.ingress_http_port),
+                https: server(self.ingress_address, self.ingress_https_port),
+            }),
             tls_files: self.tls_cert_file.zip(self.tls_private_key_file),
             ..self.options
         }
@@ -200,6 +212,15 @@ impl Flags<'_> {
             &flags.healthz_bind_address,
             values::ip,
             &mut draft.healthz_address,
+        );
+        draft.ingress |= flags.ingress;
+        self.set("--ingress-address", &flags.ingress_address, values::ip, &mut draft.ingress_address);
+        self.set("--ingress-http-port", &flags.ingress_http_port, values::port, &mut draft.ingress_http_port);
+        self.set(
+            "--ingress-https-port",
+            &flags.ingress_https_port,
+            values::port,
+            &mut draft.ingress_https_port,
         );
         self.set("--healthz-port", &flags.healthz_port, values::port, &mut draft.healthz_port);
     }
