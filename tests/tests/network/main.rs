@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod bed;
+mod ingress;
 mod pod_network {
     //! The kubelet's native pod network: with real nodes, and its packet rules in network namespaces of the tests.
 
