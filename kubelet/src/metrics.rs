@@ -1,7 +1,8 @@
 //! Prometheus metrics of the kubelet, with the stock names where they exist.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::fmt;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use command::Process;
 use http::StatusCode;
@@ -11,7 +12,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use tokio::sync::Semaphore;
 
 /// Label names and values of a series.
 type Labels = Vec<(&'static str, String)>;
@@ -44,7 +44,7 @@ pub struct Metrics {
     ingress_requests: Counters,
     ingresses: Mutex<HashSet<(String, String)>>,
     ingress_connections: Gauge,
-    ingress_permits: OnceLock<(usize, Arc<Semaphore>)>,
+    count_ingress_connections: OnceLock<Count>,
     process: Process,
 }
 
@@ -78,6 +78,15 @@ fn long_seconds() -> Histogram {
     ])
 }
 
+/// Counts something when the metrics are read.
+struct Count(Box<dyn Fn() -> usize + Send + Sync>);
+
+impl fmt::Debug for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Count")
+    }
+}
+
 impl Metrics {
     /// Creates the metrics, all at zero.
     pub fn new(node: &str, git_version: &str) -> Self {
@@ -101,7 +110,7 @@ impl Metrics {
             ingress_requests: Counters::default(),
             ingresses: Mutex::default(),
             ingress_connections: Gauge::default(),
-            ingress_permits: OnceLock::new(),
+            count_ingress_connections: OnceLock::new(),
             process: Process::default(),
         };
         metrics.register(node, git_version);
@@ -296,9 +305,9 @@ impl Metrics {
         self.ingress_requests.get_or_create(&labels).inc();
     }
 
-    /// Shows the connections to the Ingress controller from now on: the permits of `max` that are in use.
-    pub fn count_ingress_connections(&self, max: usize, permits: Arc<Semaphore>) {
-        let _ = self.ingress_permits.set((max, permits));
+    /// Shows the connections to the Ingress controller from now on: `count` returns their number.
+    pub fn count_ingress_connections(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
+        let _ = self.count_ingress_connections.set(Count(Box::new(count)));
     }
 
     /// All metrics as OpenMetrics text.
@@ -308,9 +317,8 @@ impl Metrics {
         for (state, count) in states {
             self.running_containers.get_or_create(&vec![("container_state", state.to_owned())]).set(count);
         }
-        if let Some((max, permits)) = self.ingress_permits.get() {
-            let used = max.saturating_sub(permits.available_permits());
-            self.ingress_connections.set(i64::try_from(used).unwrap_or(i64::MAX));
+        if let Some(Count(count)) = self.count_ingress_connections.get() {
+            self.ingress_connections.set(i64::try_from(count()).unwrap_or(i64::MAX));
         }
         self.process.update();
         let mut text = String::new();

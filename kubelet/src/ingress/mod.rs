@@ -96,7 +96,7 @@ pub fn start(settings: Settings, tasks: &mut Tasks) -> Result<Running, String> {
             std::future::pending().await
         });
     }
-    metrics.count_ingress_connections(MAX_CONNECTIONS, permits);
+    metrics.count_ingress_connections(move || MAX_CONNECTIONS.saturating_sub(permits.available_permits()));
     tasks.spawn("ingress routes", follow(proxy, certificates, ingresses, services, node, outbox));
     Ok(Running { stop, listeners })
 }

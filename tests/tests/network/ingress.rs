@@ -19,10 +19,10 @@ const HTTPS: u16 = 8443;
 /// The label of nodes that may read the TLS Secrets of Ingresses.
 const LABEL: &str = "node-restriction.kubernetes.io/ingress=true";
 
-/// A pod that answers `/who` and `/a/b` with its name, and `/cgi-bin/slow` after three seconds. `app` selects it.
+/// A pod that answers `/who` and `/a/b` with its name, and `/cgi-bin/slow` after five seconds. `app` selects it.
 fn pod(name: &str, app: &str, machine: &Machine) -> Value {
     let script = "mkdir -p /tmp/www/cgi-bin /tmp/www/a; cd /tmp/www; echo $APP >who; echo $APP >a/b\n\
-        printf '%s\\n' '#!/bin/sh' 'echo Content-Type: text/plain' 'echo' 'echo begin' 'sleep 3' 'echo end' >cgi-bin/slow\n\
+        printf '%s\\n' '#!/bin/sh' 'echo Content-Type: text/plain' 'echo' 'echo begin' 'echo yes >/tmp/www/begun' 'sleep 5' 'echo end' >cgi-bin/slow\n\
         chmod +x cgi-bin/slow; trap 'exit 0' TERM; httpd -f -p 80 -h /tmp/www & wait";
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -147,7 +147,6 @@ async fn a_node_serves_ingresses_by_host_and_path() {
     // HTTP by host and path, to pods of both nodes.
     answers(edge, "shop.example", "/who", 200, "far").await;
     answers(edge, "shop.example", "/a/b", 200, "far").await;
-    answers(edge, "shop.example", "/cgi-bin/slow", 200, "end").await;
     answers(edge, "shop.example", "/none", 503, "").await;
     answers(edge, "unknown.example", "/who", 404, "").await;
     apply(&cluster, &[fallback]).await;
@@ -177,10 +176,17 @@ async fn a_node_serves_ingresses_by_host_and_path() {
     };
     wait_until(DEADLINE, look).await.unwrap();
 
+    // kubectl creates and describes Ingresses.
+    let rule = "--rule=made.example/who=far:web";
+    kubectl(&cluster, &["create", "ingress", "made", "--class=coracle", rule]).await;
+    answers(edge, "made.example", "/who", 200, "far").await;
+    let described = kubectl(&cluster, &["describe", "ingress", "made"]).await;
+    assert!(described.contains("made.example") && described.contains("far:web"), "{described}");
+
     // A change ends no request that runs.
     let at = address.clone();
     let running = std::thread::spawn(move || get(&at, "shop.example", "/cgi-bin/slow"));
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    answers(edge, "shop.example", "/begun", 200, "yes").await;
     apply(&cluster, &[ingress("shop", "shop.example", &[path("/who", "Exact", "near")])]).await;
     let (code, body) = running.join().unwrap().unwrap();
     assert!(code == 200 && body.contains("end"), "{code} {body}");

@@ -51,6 +51,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("get list watch", "endpointslices.discovery.k8s.io", "*"),
     ("get list watch", "namespaces", "*"),
     ("get list watch", "networkpolicies.networking.k8s.io", "*"),
+    ("get list watch", "ingresses.networking.k8s.io", "*"),
     ("get list watch", "csidrivers.storage.k8s.io", "*"),
     ("get list watch", "runtimeclasses.node.k8s.io", "*"),
     // Admission restricts these to the node's own objects.
