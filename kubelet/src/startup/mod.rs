@@ -160,7 +160,7 @@ fn start_ingress(
     let Some(addresses) = options.ingress else { return Ok((None, None)) };
     anyhow::ensure!(
         options.cluster.is_some(),
-        "--ingress needs a cluster, because manifests on a lone node have no Services; join one with --bootstrap"
+        "--ingress needs a cluster, because a lone node has no Ingresses; join one with --bootstrap"
     );
     let (sender, ingresses) = watch::channel(Arc::default());
     let settings = ingress::Settings {
