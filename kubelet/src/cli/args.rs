@@ -335,7 +335,7 @@ pub struct InNamespace {
 /// Arguments of `kubelet get`.
 #[derive(Clone, Debug, Args)]
 pub struct Get {
-    /// pods (po), nodes (no), events (ev), configmaps (cm) or secrets
+    /// pods (po), nodes (no), events (ev), configmaps (cm), secrets, services (svc) or endpointslices
     #[arg(value_name = "RESOURCE")]
     pub resource: String,
     /// Show only the objects with these names

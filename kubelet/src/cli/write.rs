@@ -97,7 +97,7 @@ impl Place {
 
 fn find(resource: &str) -> anyhow::Result<ResourceType> {
     ResourceType::find(resource).ok_or_else(|| {
-        anyhow!("a node has no {resource}: pods, configmaps, secrets and namespaces can be pushed")
+        anyhow!("a node has no {resource}: pods, configmaps, secrets, services and namespaces can be pushed")
     })
 }
 

@@ -66,7 +66,8 @@ fn wanted(resource: &str, names: &[String]) -> anyhow::Result<Vec<Selection>> {
     let find = |text: &str| {
         ResourceType::find(text).ok_or_else(|| {
             anyhow::anyhow!(
-                "unknown resource \"{text}\": use pods, nodes, events, configmaps, secrets or namespaces"
+                "unknown resource \"{text}\": use pods, nodes, events, configmaps, secrets, services, \
+                 endpointslices or namespaces"
             )
         })
     };
@@ -239,6 +240,7 @@ mod tests {
             ("no", "nodes []"),
             ("ev", "events []"),
             ("cm,secret", "configmaps [] secrets []"),
+            ("svc,endpointslice", "services [] endpointslices []"),
         ] {
             assert_eq!(read(text, &[]).unwrap(), expected, "{text}");
         }
@@ -249,7 +251,7 @@ mod tests {
         assert_eq!(read("pod", &["a", "b"]).unwrap(), r#"pods ["a", "b"]"#);
         assert_eq!(read("pod/a", &["cm/c", "po/b"]).unwrap(), r#"pods ["a", "b"] configmaps ["c"]"#);
         assert!(read("pod/a", &["b"]).unwrap_err().contains("\"b\" lacks a resource type"));
-        assert!(read("services", &[]).unwrap_err().starts_with("unknown resource \"services\""));
+        assert!(read("deployments", &[]).unwrap_err().starts_with("unknown resource \"deployments\""));
     }
 
     #[test]

@@ -16,19 +16,37 @@ pub struct ResourceType {
     pub singular: &'static str,
     /// Whether objects have a namespace.
     pub namespaced: bool,
+    /// The API path of the group and version.
+    group: &'static str,
 }
 
-pub const PODS: ResourceType = ResourceType { plural: "pods", singular: "pod", namespaced: true };
+/// The path of the core group.
+const CORE: &str = "/api/v1";
 
-pub const EVENTS: ResourceType = ResourceType { plural: "events", singular: "event", namespaced: true };
+const fn core(plural: &'static str, singular: &'static str, namespaced: bool) -> ResourceType {
+    ResourceType { plural, singular, namespaced, group: CORE }
+}
+
+pub const PODS: ResourceType = core("pods", "pod", true);
+
+pub const EVENTS: ResourceType = core("events", "event", true);
+
+const ENDPOINT_SLICES: ResourceType = ResourceType {
+    plural: "endpointslices",
+    singular: "endpointslice",
+    namespaced: true,
+    group: "/apis/discovery.k8s.io/v1",
+};
 
 const RESOURCES: &[(ResourceType, &[&str])] = &[
     (PODS, &["po"]),
-    (ResourceType { plural: "nodes", singular: "node", namespaced: false }, &["no"]),
+    (core("nodes", "node", false), &["no"]),
     (EVENTS, &["ev"]),
-    (ResourceType { plural: "configmaps", singular: "configmap", namespaced: true }, &["cm"]),
-    (ResourceType { plural: "secrets", singular: "secret", namespaced: true }, &[]),
-    (ResourceType { plural: "namespaces", singular: "namespace", namespaced: false }, &["ns"]),
+    (core("configmaps", "configmap", true), &["cm"]),
+    (core("secrets", "secret", true), &[]),
+    (core("services", "service", true), &["svc"]),
+    (ENDPOINT_SLICES, &[]),
+    (core("namespaces", "namespace", false), &["ns"]),
 ];
 
 impl ResourceType {
@@ -45,9 +63,10 @@ impl ResourceType {
 
     /// The API path of the objects in a namespace. `None` selects all namespaces.
     pub fn path(self, namespace: Option<&str>) -> String {
+        let group = self.group;
         match namespace.filter(|_| self.namespaced) {
-            Some(namespace) => format!("/api/v1/namespaces/{}/{}", percent_encoded(namespace), self.plural),
-            None => format!("/api/v1/{}", self.plural),
+            Some(namespace) => format!("{group}/namespaces/{}/{}", percent_encoded(namespace), self.plural),
+            None => format!("{group}/{}", self.plural),
         }
     }
 }
