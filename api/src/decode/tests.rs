@@ -61,7 +61,9 @@ fn an_empty_manifest_is_a_problem() {
         check(
             empty,
             &[],
-            &["1:1: the manifest is empty; write a Pod, a ConfigMap or a Secret, or remove the file"],
+            &[
+                "1:1: the manifest is empty; write a Pod, a ConfigMap, a Secret or a Service, or remove the file",
+            ],
         );
     }
 }

@@ -100,7 +100,7 @@ function signIn(problem) {
     error,
     h('button', { type: 'submit', class: 'primary' }, 'Sign in'),
     h('div', { id: 'token-help', class: 'soft' },
-      h('p', {}, 'On a node, ', h('code', {}, 'kubelet ui'), ' prints the address of this page with a token that may only read.'),
+      h('p', {}, 'On a node, ', h('code', {}, 'kubelet ui'), ' prints the URL of this page with a read-only token.'),
       h('p', {}, 'For a cluster, use the token of a service account that may read: ', h('code', {}, 'kubectl create token NAME'), '.'),
       h('p', {}, 'The token stays in this tab until you close it.'))));
   field.focus();

@@ -53,7 +53,7 @@ pub enum Verb {
     Wait(Wait),
     /// Print a kubeconfig with which kubectl uses the API of this node
     Kubeconfig(Kubeconfig),
-    /// Print the URL of the page that shows this node in a browser, with a token that may only read
+    /// Print the URL of the web page of this node, with a read-only token
     Ui(Ui),
     /// Create a client certificate with which a monitoring system reads the metrics of this node
     MetricsCertificate(MetricsCertificate),

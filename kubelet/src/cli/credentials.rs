@@ -119,7 +119,7 @@ pub async fn ui(client: &Client, root_dir: &Path, arguments: &Ui) -> anyhow::Res
     let token = token.map_err(|error| anyhow::anyhow!("the key of the node's own CA {error}"))?;
     print::out(format!("{server}/ui/#token={token}\n").as_bytes())?;
     note(format_args!(
-        "the URL permits reading, but no Secrets, for {} h; the certificate of the server is signed by {}",
+        "the URL gives read access, except to Secrets, for {} h; the CA certificate of the node is {}",
         arguments.hours,
         Files::of(root_dir).certificate.display()
     ));

@@ -1,4 +1,4 @@
-//! The body of a forwarded request. It is given back if the connection to an endpoint failed before the body was read.
+//! The body of a forwarded request. The next attempt can use it if the previous one has read nothing from it.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Instant;
 
-/// A place for the body, and the time of the last progress of the request.
+/// Holds the request body between attempts, and the time at which a part of it was last sent.
 #[derive(Clone, Debug)]
 pub struct Progress(Arc<Mutex<State>>);
 

@@ -35,7 +35,7 @@ const MAX_HEADER_BYTES: usize = 64 << 10;
 const MAX_HEADER_LIST: u32 = 64 << 10;
 /// Maximum number of concurrent HTTP/2 streams per connection.
 const MAX_STREAMS: u32 = 128;
-/// How long requests in progress may take after the kubelet was told to stop.
+/// Timeout of requests in progress after the kubelet has begun to stop.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Delay after an error of `accept`, such as too many open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);

@@ -31,7 +31,7 @@ const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Unused connections per endpoint.
 const POOL_MAX_IDLE: usize = 64;
 
-/// A connection of a client: how it came, and its place among all connections.
+/// A client connection, with its permit of the connection limit.
 #[derive(Clone, Debug)]
 pub struct Connection {
     /// The client.
@@ -134,7 +134,8 @@ impl Proxy {
         Ok(response.map(Body::new))
     }
 
-    /// Sends a request to an endpoint, and to another one if the connection fails before the request was sent.
+    /// Sends a request to an endpoint. Tries another one if it cannot connect, or if a connection fails during a
+    /// repeatable request.
     async fn send(&self, request: Request<Incoming>, route: &Route) -> Result<Response<Incoming>, Failure> {
         let (parts, body) = request.into_parts();
         let is_repeatable = headers::is_repeatable(&parts.method) && body.is_end_stream();

@@ -28,7 +28,7 @@ use crate::observed::PodUid;
 use crate::report::{About, Outbox, Severity};
 use crate::status::{StatusManager, resources};
 
-/// Shortest time between two computations, so that a pod that changes all the time does not use the processor.
+/// Shortest time between two reconciliations. It bounds the CPU time when pods change constantly.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What the Services of a lone node depend on.
@@ -87,7 +87,8 @@ impl LocalServices {
         }
     }
 
-    /// Computes all objects and shows them. Returns the snapshot for the consumers.
+    /// Publishes the Services and their EndpointSlices in the API of the node. Returns the snapshot for the service
+    /// proxy and the DNS server. `None` if an object cannot be converted.
     fn reconcile(&self, desired: &Desired, state: &mut State) -> Option<ServiceSnapshot> {
         let now = Timestamp::now();
         let manifests = self.complete_manifests(desired, state);

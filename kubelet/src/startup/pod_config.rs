@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::{mpsc, watch};
 
+use super::service_proxy;
 use crate::cluster::services::ServiceSnapshot;
 use crate::desired::{Desired, Merge, Snapshot, SourceKind};
 use crate::local_services::LocalServices;
@@ -46,7 +47,8 @@ pub(super) fn follow(
     };
     let (api, allocator) = push::start(settings, snapshots.clone(), &outbox, tasks);
     if options.cluster.is_none() {
-        let is_served = services.is_some();
+        // The DNS server alone also needs the Services.
+        let is_served = services.is_some() && service_proxy::is_wanted(options);
         let local = LocalServices {
             node: options.node_name.clone(),
             root_dir: options.root_dir.clone(),

@@ -75,7 +75,8 @@ impl State {
         std::future::pending::<()>().await;
     }
 
-    /// Whether the start is complete: the engine has answered, and the sources have been read.
+    /// Whether the start is complete: the engine has answered, and the sources have been read or [`SOURCES_WITHIN`] is
+    /// over.
     fn is_started(&self, engine_answered: Option<Instant>) -> bool {
         engine_answered.is_some_and(|since| {
             self.desired.borrow().completeness == Completeness::Complete || since.elapsed() >= SOURCES_WITHIN

@@ -11,10 +11,10 @@ use tokio::time::MissedTickBehavior;
 /// Interval between looks at the runtimes, if the unit has no watchdog.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// Reports the end of the start, then progress, then the stop. Runs on the runtime of the server.
+/// Reports readiness, then progress, then the stop. Runs on the runtime of the server.
 ///
-/// A message means that both runtimes execute tasks. A store that does not answer is no reason for a restart: `/readyz`
-/// reports it, and the master continues when the store is back.
+/// Each progress message means that both runtimes execute tasks. A store that does not answer is no reason for a
+/// restart: `/readyz` reports it, and the master continues when the store is back.
 pub(super) async fn report(
     manager: ServiceManager,
     address: SocketAddr,

@@ -54,7 +54,7 @@ type Apis = watch::Receiver<Option<Arc<Api>>>;
 /// All Ingresses of the class and their certificates at one moment. A clone shares all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IngressSnapshot {
-    /// Whether the content comes from an API server or from the disk.
+    /// Whether an API server or the stored file has provided the content. If not, the snapshot is empty.
     pub is_known: bool,
     /// The Ingresses.
     pub ingresses: BTreeMap<NamespacedName, Arc<Ingress>>,
@@ -254,10 +254,10 @@ async fn follow(shared: &Shared, apis: Apis, mut reporter: EventReporter) {
         };
         let Some(error) = reflect(apis.clone(), INGRESS, &scope, &mut apply, on_error).await else { return };
         let text = format!(
-            "the API server does not let this node list Ingresses ({error}), so --ingress serves none. Allow it: kubectl \
-             create clusterrole nodes-read-ingresses --verb=get,list,watch --resource=ingresses.networking.k8s.io, and \
-             kubectl create clusterrolebinding nodes-read-ingresses --clusterrole=nodes-read-ingresses \
-             --group=system:nodes"
+            "the API server does not let this node list Ingresses ({error}), so it serves only those that it already \
+             knows. Allow it: kubectl create clusterrole nodes-read-ingresses --verb=get,list,watch \
+             --resource=ingresses.networking.k8s.io, and kubectl create clusterrolebinding \
+             nodes-read-ingresses --clusterrole=nodes-read-ingresses --group=system:nodes"
         );
         reporter.warn("IngressesNotListed", text, Timestamp::now());
         tokio::time::sleep(LIST_RETRY).await;

@@ -130,7 +130,7 @@ async fn newly_created_empty_file_is_not_reported() {
     bed.until("a=1 b=1").await;
     drop(fs::File::create(bed.path("manifests/c.yaml")).unwrap());
     bed.next().await;
-    let expected = "manifests/c.yaml:1:1: the manifest is empty; write a Pod, a ConfigMap or a Secret, or remove the file";
+    let expected = "manifests/c.yaml:1:1: the manifest is empty; write a Pod, a ConfigMap, a Secret or a Service, or remove the file";
     assert_eq!(bed.problems(), [expected]);
 }
 
