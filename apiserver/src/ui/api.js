@@ -224,5 +224,5 @@ summary.relist = async function relist(signal) {
 /** Whether this is the API server of a cluster: the API of a node has no Services. */
 export async function isCluster() {
   const found = await json('api/v1');
-  return (found.resources ?? []).some((one) => one.name === 'services');
+  return (found.resources ?? []).some((one) => one.name === 'serviceaccounts');
 }
