@@ -1,6 +1,5 @@
 //! The Ingress controller of a node, with a master and pods on two nodes.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -57,20 +56,6 @@ fn ingress(name: &str, host: &str, paths: &[Value]) -> Value {
             "tls": [{"hosts": [host], "secretName": "cert"}],
         },
     })
-}
-
-async fn kubectl(cluster: &Cluster<2>, arguments: &[&str]) -> String {
-    let admin = cluster.master.data_dir().join("admin.kubeconfig");
-    let output = cluster.master.kubectl(&admin, arguments).await;
-    assert_eq!(output.code, 0, "kubectl {arguments:?}: {output:?}");
-    output.stdout
-}
-
-async fn apply(cluster: &Cluster<2>, objects: &[Value]) {
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-    let file = cluster.master.data_dir().join("ingress-test.json");
-    fs::write(&file, list.to_string()).unwrap();
-    kubectl(cluster, &["apply", "-f", file.to_str().unwrap()]).await;
 }
 
 /// Sends a request for a host over HTTP, and reads the whole answer. Blocks.
@@ -143,20 +128,20 @@ async fn a_node_serves_ingresses_by_host_and_path() {
             "data": {"tls.crt": encode(&pair.certificate), "tls.key": encode(&pair.key)}}),
         ingress("shop", "shop.example", &shop),
     ];
-    apply(&cluster, &objects).await;
+    cluster.kubectl_with("apply", &objects).await;
     // HTTP by host and path, to pods of both nodes.
     answers(edge, "shop.example", "/who", 200, "far").await;
     answers(edge, "shop.example", "/a/b", 200, "far").await;
     answers(edge, "shop.example", "/none", 503, "").await;
     answers(edge, "unknown.example", "/who", 404, "").await;
-    apply(&cluster, &[fallback]).await;
+    cluster.kubectl_with("apply", &[fallback]).await;
     answers(edge, "unknown.example", "/who", 200, "near").await;
-    kubectl(&cluster, &["delete", "ingress", "fallback"]).await;
+    cluster.kubectl(&["delete", "ingress", "fallback"]).await;
     answers(edge, "unknown.example", "/who", 404, "").await;
 
     // HTTPS with the Secret, which the node reads once it has the label. Then kubectl also shows its address.
     let address = edge.address_of(4);
-    kubectl(&cluster, &["label", "node", &edge.node.node, LABEL]).await;
+    cluster.kubectl(&["label", "node", &edge.node.node, LABEL]).await;
     let to = SocketAddr::new(address.parse().unwrap(), HTTPS);
     let config = tls_config(&pair.certificate, None).unwrap();
     let look = async || {
@@ -170,7 +155,7 @@ async fn a_node_serves_ingresses_by_host_and_path() {
     };
     let waited = wait_until(DEADLINE, look).await;
     waited.unwrap_or_else(|seen| panic!("HTTPS: {seen}\n{}", edge.node.log_tail()));
-    let look = async || match kubectl(&cluster, &["get", "ingress", "shop"]).await {
+    let look = async || match cluster.kubectl(&["get", "ingress", "shop"]).await {
         shown if shown.contains(&address) => Ok(()),
         shown => Err(shown),
     };
@@ -178,20 +163,20 @@ async fn a_node_serves_ingresses_by_host_and_path() {
 
     // kubectl creates and describes Ingresses.
     let rule = "--rule=made.example/who=far:web";
-    kubectl(&cluster, &["create", "ingress", "made", "--class=coracle", rule]).await;
+    cluster.kubectl(&["create", "ingress", "made", "--class=coracle", rule]).await;
     answers(edge, "made.example", "/who", 200, "far").await;
-    let described = kubectl(&cluster, &["describe", "ingress", "made"]).await;
+    let described = cluster.kubectl(&["describe", "ingress", "made"]).await;
     assert!(described.contains("made.example") && described.contains("far:web"), "{described}");
 
     // A change ends no request that runs.
     let at = address.clone();
     let running = std::thread::spawn(move || get(&at, "shop.example", "/cgi-bin/slow"));
     answers(edge, "shop.example", "/begun", 200, "yes").await;
-    apply(&cluster, &[ingress("shop", "shop.example", &[path("/who", "Exact", "near")])]).await;
+    cluster.kubectl_with("apply", &[ingress("shop", "shop.example", &[path("/who", "Exact", "near")])]).await;
     let (code, body) = running.join().unwrap().unwrap();
     assert!(code == 200 && body.contains("end"), "{code} {body}");
     answers(edge, "shop.example", "/who", 200, "near").await;
     answers(edge, "shop.example", "/a/b", 404, "").await;
-    kubectl(&cluster, &["delete", "ingress", "shop"]).await;
+    cluster.kubectl(&["delete", "ingress", "shop"]).await;
     answers(edge, "shop.example", "/who", 404, "").await;
 }

@@ -1,8 +1,10 @@
 //! A cluster on a test bed: a master at the desk, and machines whose kubelets are its nodes.
 
+use std::fs;
+
 use futures_util::future::join_all;
 use ipnet::IpNet;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::{Bed, Machine, Master, Pod, wait_until};
 
 use crate::pod_network_nodes::asking::{answering, socket};
@@ -61,6 +63,22 @@ impl<const N: usize> Cluster<N> {
         for machine in &self.machines {
             machine.node.wait_ready(WEB).await;
         }
+    }
+
+    /// Runs kubectl as administrator. Returns its output.
+    pub async fn kubectl(&self, arguments: &[&str]) -> String {
+        let admin = self.master.data_dir().join("admin.kubeconfig");
+        let output = self.master.kubectl(&admin, arguments).await;
+        assert_eq!(output.code, 0, "kubectl {arguments:?}: {output:?}");
+        output.stdout
+    }
+
+    /// Runs `kubectl VERB -f` with these objects.
+    pub async fn kubectl_with(&self, verb: &str, objects: &[Value]) {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        let file = self.master.data_dir().join("test-objects.json");
+        fs::write(&file, list.to_string()).unwrap();
+        self.kubectl(&[verb, "-f", file.to_str().unwrap()]).await;
     }
 
     /// The Node object of a machine.

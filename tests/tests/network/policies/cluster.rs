@@ -30,20 +30,6 @@ fn policy(spec: &Value) -> Value {
     json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "one"}, "spec": spec})
 }
 
-async fn kubectl(cluster: &Cluster<2>, arguments: &[&str]) -> String {
-    let admin = cluster.master.data_dir().join("admin.kubeconfig");
-    let output = cluster.master.kubectl(&admin, arguments).await;
-    assert_eq!(output.code, 0, "kubectl {arguments:?}: {output:?}");
-    output.stdout
-}
-
-async fn apply(cluster: &Cluster<2>, objects: &[Value]) {
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-    let file = cluster.master.data_dir().join("policies-test.json");
-    fs::write(&file, list.to_string()).unwrap();
-    kubectl(cluster, &["apply", "-f", file.to_str().unwrap()]).await;
-}
-
 /// The address of a pod, once it is Ready.
 async fn address(cluster: &Cluster<2>, namespace: &str, name: &str) -> String {
     let look = async || {
@@ -113,8 +99,8 @@ async fn policies_apply_on_a_node_and_across_nodes() {
         pod("default", "nob", "no", b),
         pod("team", "teamok", "ok", b),
     ];
-    apply(&cluster, &objects[..1]).await;
-    apply(&cluster, &objects[1..]).await;
+    cluster.kubectl_with("apply", &objects[..1]).await;
+    cluster.kubectl_with("apply", &objects[1..]).await;
     let srv = address(&cluster, "default", &a.node.pod_name("srv")).await;
     let okb = address(&cluster, "default", &b.node.pod_name("okb")).await;
     for (namespace, name) in [
@@ -153,7 +139,7 @@ async fn policies_apply_on_a_node_and_across_nodes() {
         ("named port", json!([{"ports": [{"port": "http"}]}]), [t, t, t, t, t, t], Some([f, f, f, f, f, t])),
         ("port range", json!([range]), [f, f, f, f, f, t], Some([t, t, t, t, t, t])),
     ] {
-        apply(&cluster, &[policy(&json!({"podSelector": select, "ingress": ingress}))]).await;
+        cluster.kubectl_with("apply", &[policy(&json!({"podSelector": select, "ingress": ingress}))]).await;
         check(what, &http, &all(http_expected), &machines).await;
         if let Some(expected) = more_expected {
             check(what, &more, &all(expected), &machines).await;
@@ -165,11 +151,11 @@ async fn policies_apply_on_a_node_and_across_nodes() {
     let from_no = json!({"matchLabels": {"app": "no"}});
     let egress =
         |egress: Value| policy(&json!({"podSelector": from_no, "policyTypes": ["Egress"], "egress": egress}));
-    apply(&cluster, &[egress(json!([]))]).await;
+    cluster.kubectl_with("apply", &[egress(json!([]))]).await;
     for to in [&http, &socket(&okb, 80)] {
         check("deny egress", to, &[(no, f), (no_b, f), (ok, t), (ok_b, t)], &machines).await;
     }
-    apply(&cluster, &[egress(json!([{"to": [app_ok], "ports": [{"port": "http"}]}]))]).await;
+    cluster.kubectl_with("apply", &[egress(json!([{"to": [app_ok], "ports": [{"port": "http"}]}]))]).await;
     check("egress to pods", &socket(&okb, 80), &[(no, t), (no_b, t)], &machines).await;
     check("egress to pods", &socket(&okb, 8085), &[(no, f), (no_b, f), (ok, t)], &machines).await;
     check("egress to pods", &http, &[(no, f), (no_b, f)], &machines).await;
@@ -179,7 +165,9 @@ async fn policies_apply_on_a_node_and_across_nodes() {
     let (answer, code) = a.node.engine.exec(&container.id, &words).await;
     assert_eq!(code, 0, "{answer}");
     // Removed rules are restored.
-    apply(&cluster, &[policy(&json!({"podSelector": select, "ingress": [{"from": [app_ok]}]}))]).await;
+    cluster
+        .kubectl_with("apply", &[policy(&json!({"podSelector": select, "ingress": [{"from": [app_ok]}]}))])
+        .await;
     check("before the removal", &http, &[(ok_b, t), (no_b, f)], &machines).await;
     a.run("for family in inet bridge; do nft delete table $family $(nft list tables $family | grep -o 'coracle-policy-.*'); done");
     check("after the removal", &http, &[(no_b, f), (no, f), (ok, t)], &machines).await;

@@ -35,21 +35,6 @@ fn service(name: &str, app: &str, more: &Value) -> Value {
     service
 }
 
-/// Runs kubectl as administrator.
-async fn kubectl(cluster: &Cluster<2>, arguments: &[&str]) -> String {
-    let admin = cluster.master.data_dir().join("admin.kubeconfig");
-    let output = cluster.master.kubectl(&admin, arguments).await;
-    assert_eq!(output.code, 0, "kubectl {arguments:?}: {output:?}");
-    output.stdout
-}
-
-async fn create(cluster: &Cluster<2>, objects: &[Value]) {
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-    let file = cluster.master.data_dir().join("services-test.json");
-    fs::write(&file, list.to_string()).unwrap();
-    kubectl(cluster, &["create", "-f", file.to_str().unwrap()]).await;
-}
-
 async fn get(cluster: &Cluster<2>, path: &str) -> Value {
     let (code, text) = cluster.master.get_as_admin(path).await;
     assert_eq!(code, 200, "{path}: {text}");
@@ -111,7 +96,7 @@ async fn services_work_from_pods_nodes_and_outside() {
         service("names", "shop", &json!({"clusterIP": "None"})),
         service("empty", "nothing", &json!({})),
     ];
-    create(&cluster, &objects).await;
+    cluster.kubectl_with("create", &objects).await;
     let shop = address(&cluster, "shop").await;
     // Pods and nodes reach both endpoints.
     let in_pod = Client::Pod(a, WEB);
@@ -141,7 +126,7 @@ async fn services_work_from_pods_nodes_and_outside() {
     // An endpoint that is gone gets no more connections, and the other one reaches itself.
     let gone = get(&cluster, &format!("/api/v1/namespaces/default/pods/{two}")).await;
     let gone = gone["status"]["podIP"].as_str().unwrap();
-    kubectl(&cluster, &["delete", "pod", two, "--wait=true"]).await;
+    cluster.kubectl(&["delete", "pod", two, "--wait=true"]).await;
     for client in [in_pod, Client::Machine(b), Client::Pod(a, "one")] {
         answered_by(client, &shop, &[one]).await;
     }
