@@ -9,6 +9,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+/// Interval between progress checks of a unit without a watchdog.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+
 /// The service manager that started this process. Sending never blocks and never fails: without the service manager,
 /// the program continues.
 #[derive(Debug)]
@@ -42,10 +45,10 @@ impl ServiceManager {
         Ok(Self { socket: connect(socket)?, watchdog: interval })
     }
 
-    /// Interval between calls of [`Self::alive`]: half of the time after which systemd kills the process. `None` if the
-    /// unit has no watchdog.
-    pub fn watchdog_interval(&self) -> Option<Duration> {
-        self.watchdog
+    /// Interval between progress checks, each followed by [`Self::alive`]: half of the time after which systemd kills the
+    /// process, or [`CHECK_INTERVAL`] if the unit has no watchdog.
+    pub fn check_interval(&self) -> Duration {
+        self.watchdog.unwrap_or(CHECK_INTERVAL)
     }
 
     /// The start is complete (`READY=1`). The text appears in `systemctl status`.

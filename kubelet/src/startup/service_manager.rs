@@ -14,9 +14,7 @@ use crate::pleg::EngineHealth;
 
 /// How long a source may delay the end of the start, after the engine has answered. A URL may not answer for days, and
 /// the pods of the other sources run meanwhile.
-const SOURCES_WITHIN: Duration = Duration::from_secs(30);
-/// Interval between looks at the state, if the unit has no watchdog.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const SOURCES_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the reports are about.
 pub(super) struct State {
@@ -36,7 +34,7 @@ pub(super) fn inform(manager: Option<ServiceManager>, state: State, tasks: &mut 
 
 impl State {
     async fn report(mut self, manager: ServiceManager) {
-        let mut tick = tokio::time::interval(manager.watchdog_interval().unwrap_or(LOOK_EVERY));
+        let mut tick = tokio::time::interval(manager.check_interval());
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut engine_answered, mut is_ready) = (None, false);
         let (mut reported, mut stuck_before) = (String::new(), Vec::new());
@@ -75,11 +73,11 @@ impl State {
         std::future::pending::<()>().await;
     }
 
-    /// Whether the start is complete: the engine has answered, and the sources have been read or [`SOURCES_WITHIN`] is
+    /// Whether the start is complete: the engine has answered, and the sources have been read or [`SOURCES_TIMEOUT`] is
     /// over.
     fn is_started(&self, engine_answered: Option<Instant>) -> bool {
         engine_answered.is_some_and(|since| {
-            self.desired.borrow().completeness == Completeness::Complete || since.elapsed() >= SOURCES_WITHIN
+            self.desired.borrow().completeness == Completeness::Complete || since.elapsed() >= SOURCES_TIMEOUT
         })
     }
 

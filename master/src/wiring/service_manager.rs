@@ -1,15 +1,11 @@
 //! Reports the state of the master to the service manager (a systemd unit with `Type=notify`).
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use command::ServiceManager;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
-
-/// Interval between looks at the runtimes, if the unit has no watchdog.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Reports readiness, then progress, then the stop. Runs on the runtime of the server.
 ///
@@ -21,7 +17,7 @@ pub(super) async fn report(
     computing: Handle,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let mut tick = tokio::time::interval(manager.watchdog_interval().unwrap_or(LOOK_EVERY));
+    let mut tick = tokio::time::interval(manager.check_interval());
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     manager.ready(&format!("serves the Kubernetes API at {address}"));
     loop {
@@ -48,6 +44,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::os::unix::net::UnixDatagram;
+    use std::time::Duration;
 
     use super::*;
 

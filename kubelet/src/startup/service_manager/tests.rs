@@ -46,7 +46,7 @@ async fn the_start_is_complete_once_the_engine_answers_and_the_sources_are_read(
 async fn a_source_delays_the_start_by_half_a_minute_at_most() {
     let node = Node::starting();
     let answered = Some(Instant::now());
-    tokio::time::advance(SOURCES_WITHIN - Duration::from_millis(1)).await;
+    tokio::time::advance(SOURCES_TIMEOUT - Duration::from_millis(1)).await;
     assert!(!node.state.is_started(answered));
     tokio::time::advance(Duration::from_millis(1)).await;
     assert!(node.state.is_started(answered));
