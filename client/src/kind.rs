@@ -73,6 +73,8 @@ impl Kind {
         Self::of("policy", "PodDisruptionBudget", "poddisruptionbudgets", true);
     /// The kind `NetworkPolicy`.
     pub const NETWORK_POLICY: Self = Self::of("networking.k8s.io", "NetworkPolicy", "networkpolicies", true);
+    /// The kind `Ingress`.
+    pub const INGRESS: Self = Self::of("networking.k8s.io", "Ingress", "ingresses", true);
     /// The kind `EndpointSlice`.
     pub const ENDPOINT_SLICE: Self = Self::of("discovery.k8s.io", "EndpointSlice", "endpointslices", true);
 

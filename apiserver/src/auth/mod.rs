@@ -26,7 +26,7 @@ pub use certificates::{
     CertificateApproval, CertificateRequester, CertificateSigning, CertificateSubjectRestriction,
 };
 pub use escalation_check::EscalationCheck;
-pub use nodes::ingress::{INGRESS_LABEL, is_of_built_in_class};
+pub use nodes::ingress::{INGRESS_CLASS, INGRESS_CLASS_ANNOTATION, INGRESS_LABEL, is_of_built_in_class};
 pub use rbac::{Authorizer, Decision, Rule};
 pub use reviews::answer_own_review;
 pub use tokens::jwt::Signer;

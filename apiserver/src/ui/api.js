@@ -221,7 +221,7 @@ summary.relist = async function relist(signal) {
   this.items = new Map([['', await json(this.path, { signal })]]);
 };
 
-/** Whether this is the API server of a cluster: the API of a node has no Services. */
+/** Whether this is the API server of a cluster: the API of a node has no service accounts. */
 export async function isCluster() {
   const found = await json('api/v1');
   return (found.resources ?? []).some((one) => one.name === 'serviceaccounts');

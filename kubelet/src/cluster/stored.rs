@@ -1,14 +1,16 @@
-//! What the informers of Services and NetworkPolicies share: publishing snapshots, and files with the last known state.
+//! What the informers of Services, NetworkPolicies and Ingresses share: publishing snapshots, and files with the last known state.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
+
+use crate::disk;
 
 /// Shortest time between two snapshots. Changes that arrive meanwhile are published together.
 const MIN_PUBLISH_INTERVAL: Duration = Duration::from_millis(10);
@@ -36,6 +38,43 @@ pub(super) async fn publish<S: Snapshot>(
             is_new
         });
         tokio::time::sleep(MIN_PUBLISH_INTERVAL).await;
+    }
+}
+
+/// Reads a snapshot with `load`. A file that cannot be read is logged as `failure`, and counts as missing.
+pub(super) async fn read<S: Send + 'static>(
+    path: &Path,
+    load: fn(&Path) -> io::Result<Option<S>>,
+    failure: &str,
+) -> Option<S> {
+    let read = path.to_owned();
+    disk::run(move || load(&read)).await.unwrap_or_else(|error| {
+        let path = path.display();
+        tracing::warn!(%path, %error, "{failure}");
+        None
+    })
+}
+
+/// Writes known snapshots with `save` until the sender is dropped. Changes within `delay` are written together. An error
+/// is logged as `failure`.
+pub(super) async fn write<S: Snapshot + Send + Sync + 'static>(
+    path: PathBuf,
+    mut updates: watch::Receiver<Arc<S>>,
+    delay: Duration,
+    save: fn(&Path, &S) -> io::Result<()>,
+    failure: &str,
+) {
+    while updates.changed().await.is_ok() {
+        tokio::time::sleep(delay).await;
+        let snapshot = updates.borrow_and_update().clone();
+        if !snapshot.is_known() {
+            continue;
+        }
+        let written = path.clone();
+        if let Err(error) = disk::run(move || save(&written, &snapshot)).await {
+            let path = path.display();
+            tracing::warn!(%path, %error, "{failure}");
+        }
     }
 }
 

@@ -122,6 +122,13 @@ impl Desired {
         }
     }
 
+    /// Whether a file or a URL owns the object of this kind, with this namespace and name, in the API of the node. Clients
+    /// own all others, because they have pushed them.
+    pub fn is_of_manifest(&self, kind: &str, (namespace, name): &(String, String)) -> bool {
+        let name = ObjectName { kind: kind.to_owned(), namespace: namespace.clone(), name: name.clone() };
+        self.owners.get(&name).is_some_and(|owner| owner.source != SourceKind::Push)
+    }
+
     /// Whether the source has sent a complete list since the kubelet started. Unconfirmed pods come from the checkpoint
     /// of an earlier kubelet process.
     pub fn is_confirmed(&self, source: SourceKind) -> bool {

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use self::endpoints::{Candidate, slices_of};
 use crate::cluster::services::{ServiceName, ServiceSnapshot, ServicesFile};
-use crate::desired::{Completeness, Desired, SourceKind};
+use crate::desired::{Completeness, Desired};
 use crate::observed::PodUid;
 use crate::report::{About, Outbox, Severity};
 use crate::status::{StatusManager, resources};
@@ -123,17 +123,8 @@ impl LocalServices {
 
     /// The Services of files and URLs with all assigned values. Values of the last snapshot are kept.
     fn complete_manifests(&self, desired: &Desired, state: &mut State) -> Vec<Service> {
-        let is_of_manifest = |namespace: &str, name: &str| {
-            let name = api::problem::ObjectName {
-                kind: "Service".to_owned(),
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-            };
-            desired.owners.get(&name).is_some_and(|owner| owner.source != SourceKind::Push)
-        };
         let services = desired.references.services.iter();
-        let mut services: Vec<_> =
-            services.filter(|((namespace, name), _)| is_of_manifest(namespace, name)).collect();
+        let services = services.filter(|(key, _)| desired.is_of_manifest("Service", key));
         // Services that already have an address come first, so that no new one takes it.
         let before = |namespace: &str, name: &str| {
             let known = state.shown_services.iter().find(|known| {
@@ -143,7 +134,6 @@ impl LocalServices {
             known.and_then(json).and_then(object).or_else(|| stored_object(&state.stored, namespace, name))
         };
         let mut found: Vec<_> = services
-            .drain(..)
             .map(|((namespace, name), service)| (before(namespace, name), namespace, name, service))
             .collect();
         found.sort_by_key(|(before, namespace, name, _)| (before.is_none(), *namespace, *name));

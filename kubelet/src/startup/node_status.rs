@@ -126,13 +126,14 @@ impl NodeStatusUpdater {
         if let Ok(info) = &found {
             self.facts.send_replace(node::with_engine(&self.base_facts, info, &self.drivers));
             let data_root = PathBuf::from(&info.data_root);
+            self.data_root.send_if_modified(|known| std::mem::replace(known, data_root.clone()) != data_root);
+            // Last, because nothing else waits for the images.
             match self.runtime.images().await {
                 Ok(images) => self.images = largest(images),
                 Err(error) => {
                     tracing::warn!(%error, "cannot list images, the node status keeps the previous ones")
                 }
             }
-            self.data_root.send_if_modified(|known| std::mem::replace(known, data_root.clone()) != data_root);
         }
         found
     }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::problem::ObjectName;
 use apiserver::Api;
 use apiserver::tasks::Tasks;
 use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
@@ -140,14 +139,13 @@ impl Merger {
             }
         }
         if self.is_of_cluster && !Arc::ptr_eq(&before.references, &now.references) {
-            for (namespace, name) in now.references.services.keys() {
-                if !before.references.services.contains_key(&(namespace.clone(), name.clone())) {
-                    let text = format!(
-                        "the Service {namespace}/{name} of a manifest is ignored, because this node belongs to a cluster: \
-                         apply it there (kubectl apply -f FILE)"
-                    );
-                    self.warn(&format!("{namespace}/{name}"), "ServiceIgnored", text);
-                }
+            let known = &before.references.services;
+            for (namespace, name) in now.references.services.keys().filter(|key| !known.contains_key(*key)) {
+                let text = format!(
+                    "the Service {namespace}/{name} of a manifest is ignored, because this node belongs to a cluster: \
+                     apply it there (kubectl apply -f FILE)"
+                );
+                self.warn(&format!("{namespace}/{name}"), "ServiceIgnored", text);
             }
         }
         for found in now.problems.iter().filter(|found| !before.problems.contains(found)) {
@@ -173,13 +171,10 @@ impl Merger {
 /// Shows the ConfigMaps and Secrets of files and URLs in the API of the node. Pushed ones are there already.
 fn show_references(status_manager: &StatusManager, desired: &Desired) {
     let now = Timestamp::now();
-    let is_shown = |kind: &str, (namespace, name): &(String, String)| {
-        let name = ObjectName { kind: kind.to_owned(), namespace: namespace.clone(), name: name.clone() };
-        desired.owners.get(&name).is_some_and(|owner| owner.source != SourceKind::Push)
-    };
-    let maps = desired.references.config_maps.iter().filter(|(key, _)| is_shown("ConfigMap", key));
+    let maps =
+        desired.references.config_maps.iter().filter(|(key, _)| desired.is_of_manifest("ConfigMap", key));
     status_manager.set(resources::CONFIG_MAPS, maps.map(|(_, map)| map.as_ref()), now);
-    let secrets = desired.references.secrets.iter().filter(|(key, _)| is_shown("Secret", key));
+    let secrets = desired.references.secrets.iter().filter(|(key, _)| desired.is_of_manifest("Secret", key));
     status_manager.set(resources::SECRETS, secrets.map(|(_, secret)| secret.as_ref()), now);
 }
 

@@ -26,8 +26,8 @@ pub(super) fn initial_zone(options: &Options) -> String {
     zone.map(|(_, zone)| zone.clone()).unwrap_or_default()
 }
 
-/// Starts the service proxy, if the node has the native pod network. Returns `None` if it does
-/// not run. Without a service proxy, the rules of an earlier kubelet are removed.
+/// Starts the service proxy, if the node has the native pod network. Returns `None` if it does not run. Without a service
+/// proxy, the rules of an earlier kubelet are removed.
 ///
 /// # Errors
 /// If the service proxy is requested, but there is no native pod network.

@@ -92,9 +92,9 @@ pub fn catalog() -> Catalog {
     Catalog::new(all().into_iter().chain(apiserver::metrics_api::resources()))
 }
 
-/// The row of a resource.
-pub fn row_of(plural: &str) -> Option<&'static Resource> {
-    RESOURCES.iter().find(|resource| resource.plural == plural || resource.stored() == plural)
+/// The row of a resource by the name in the store, such as [`ENDPOINT_SLICES`].
+pub fn row_of(stored: &str) -> Option<&'static Resource> {
+    RESOURCES.iter().find(|resource| resource.stored() == stored)
 }
 
 /// The fields of a resource that field selectors support.

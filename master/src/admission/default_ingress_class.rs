@@ -2,6 +2,7 @@
 
 use apiserver::Status;
 use apiserver::admission::{Admission, AdmissionRequest, Operation};
+use apiserver::auth::INGRESS_CLASS_ANNOTATION;
 use async_trait::async_trait;
 use serde::Deserialize;
 
@@ -13,8 +14,6 @@ use crate::objects::values::StringMap;
 
 /// The annotation of an IngressClass that marks it as the default class.
 const IS_DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
-/// The annotation by which Ingresses named their class before the field `ingressClassName` existed.
-const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 /// The stock plugin `DefaultIngressClass`.
 #[derive(Clone, Debug)]
@@ -61,7 +60,8 @@ impl Admission for DefaultIngressClass {
 }
 
 fn wants_default_class(ingress: &Classed) -> bool {
-    ingress.spec.ingress_class_name.is_none() && ingress.metadata.annotations.get(CLASS_ANNOTATION).is_none()
+    ingress.spec.ingress_class_name.is_none()
+        && ingress.metadata.annotations.get(INGRESS_CLASS_ANNOTATION).is_none()
 }
 
 /// The name of the default class.
@@ -98,7 +98,7 @@ mod tests {
             (json!({}), true),
             (json!({"spec": {"ingressClassName": ""}}), false),
             (json!({"spec": {"ingressClassName": "a"}}), false),
-            (json!({"metadata": {"annotations": {CLASS_ANNOTATION: "nginx"}}}), false),
+            (json!({"metadata": {"annotations": {INGRESS_CLASS_ANNOTATION: "nginx"}}}), false),
             (json!({"metadata": {"annotations": {"other": "nginx"}}}), true),
         ] {
             let read = objects::read::<Classed>(ingress.as_object().unwrap());

@@ -17,8 +17,6 @@ use super::work_queue::{Controller, WorkQueue};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "ingress-status-controller";
-/// The kind `Ingress`.
-const INGRESS: Kind = Kind::of("networking.k8s.io", "Ingress", "ingresses", true);
 
 #[derive(Debug)]
 pub struct IngressStatusController {
@@ -68,28 +66,28 @@ impl Controller for IngressStatusController {
     }
 
     fn on_change(&self, change: &Change, queue: &WorkQueue) {
-        if change.kind.is(&INGRESS) {
+        if change.kind.is(&Kind::INGRESS) {
             change.now.iter().for_each(|ingress| queue.add(&ingress.key()));
         } else if change.kind.is(&Kind::NODE) {
             let of = |node: Option<&Object>| -> BTreeSet<String> {
                 node.map(addresses).unwrap_or_default().into_iter().map(str::to_owned).collect()
             };
             if of(change.before.as_deref()) != of(change.now.as_deref()) {
-                self.informers.list(&INGRESS, "").iter().for_each(|ingress| queue.add(&ingress.key()));
+                self.informers.list(&Kind::INGRESS, "").iter().for_each(|ingress| queue.add(&ingress.key()));
             }
         }
     }
 
     async fn reconcile(&self, key: &str, _: &WorkQueue) -> Result<Action, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
-        let Some(ingress) = self.client.find(&INGRESS, namespace, name).await? else {
+        let Some(ingress) = self.client.find(&Kind::INGRESS, namespace, name).await? else {
             return Ok(Action::AwaitChange);
         };
         let nodes = self.informers.list(&Kind::NODE, "");
         let addresses = nodes.iter().flat_map(|node| addresses(node)).collect();
         if let Some(published) = plan(&ingress, &addresses) {
             let patch = json!({"status": {"loadBalancer": {"ingress": published}}});
-            self.client.patch_subresource(&INGRESS, namespace, name, "status", patch).await?;
+            self.client.patch_subresource(&Kind::INGRESS, namespace, name, "status", patch).await?;
         }
         Ok(Action::AwaitChange)
     }

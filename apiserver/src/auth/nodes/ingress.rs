@@ -15,8 +15,8 @@ use crate::watch_cache;
 pub const INGRESS_LABEL: &str = "node-restriction.kubernetes.io/ingress";
 /// Class of the Ingresses that nodes serve.
 pub const INGRESS_CLASS: &str = "coracle";
-/// Annotation that named the class before `spec.ingressClassName` existed.
-const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
+/// Annotation that named the class before `spec.ingressClassName` existed. It takes precedence, as in stock controllers.
+pub const INGRESS_CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 /// Kinds of objects in the index.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +75,8 @@ impl IngressIndex {
 
 /// Whether nodes serve this Ingress: its class is [`INGRESS_CLASS`].
 pub fn is_of_built_in_class(ingress: &Map<String, Value>) -> bool {
-    let annotation = ingress.get("metadata").and_then(|of| of.get("annotations")?.get(CLASS_ANNOTATION));
+    let annotation =
+        ingress.get("metadata").and_then(|of| of.get("annotations")?.get(INGRESS_CLASS_ANNOTATION));
     let class = annotation.or_else(|| ingress.get("spec")?.get("ingressClassName"));
     class.and_then(Value::as_str) == Some(INGRESS_CLASS)
 }

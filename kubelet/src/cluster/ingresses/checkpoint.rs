@@ -11,7 +11,6 @@ use tokio::sync::watch;
 use super::IngressSnapshot;
 use super::objects::{Ingress, NamespacedName, TlsFiles};
 use crate::cluster::{directory, stored};
-use crate::disk;
 
 /// Largest file that is read, in bytes. 500 certificates of 10 KiB need a sixth of it.
 const MAX_BYTES: u64 = 32 << 20;
@@ -38,26 +37,15 @@ impl IngressesFile {
 
     /// Reads the file. Returns `None` if it does not exist. A file that cannot be parsed is logged and ignored.
     pub async fn read(&self) -> Option<IngressSnapshot> {
-        let path = self.0.clone();
-        disk::run(move || load(&path)).await.unwrap_or_else(|error| {
-            let path = self.0.display();
-            tracing::warn!(%path, %error, "cannot read the stored Ingresses; they work once the API server answers");
-            None
-        })
+        stored::read(&self.0, load, "cannot read the stored Ingresses; they work once the API server answers")
+            .await
     }
 
     /// Writes each update until the sender is dropped.
-    pub async fn write(self, mut updates: watch::Receiver<Arc<IngressSnapshot>>) {
-        while updates.changed().await.is_ok() {
-            tokio::time::sleep(WRITE_DELAY).await;
-            let snapshot = updates.borrow_and_update().clone();
-            let path = self.0.clone();
-            if let Err(error) = disk::run(move || save(&path, &snapshot)).await {
-                let path = self.0.display();
-                tracing::warn!(%path, %error, "cannot store the Ingresses; after a restart they are unknown until the API \
-                     server answers");
-            }
-        }
+    pub async fn write(self, updates: watch::Receiver<Arc<IngressSnapshot>>) {
+        let failure = "cannot store the Ingresses; after a restart they are unknown until the API \
+                       server answers";
+        stored::write(self.0, updates, WRITE_DELAY, save, failure).await;
     }
 }
 

@@ -25,6 +25,7 @@ use self::checkpoint::IngressesFile;
 use self::objects::{ApiIngress, ApiSecret};
 use super::is_certificate_error;
 use super::reflector::reflect;
+use super::stored;
 use crate::identity::{Api, ApiError, EventReporter};
 
 #[cfg(test)]
@@ -34,8 +35,6 @@ pub use self::objects::{
     TlsFiles,
 };
 
-/// The kind `Ingress`.
-const INGRESS: Kind = Kind::of("networking.k8s.io", "Ingress", "ingresses", true);
 /// Shortest time between two snapshots. Changes that arrive meanwhile are published together.
 const MIN_PUBLISH_INTERVAL: Duration = Duration::from_millis(50);
 /// After the API server has rejected a list, the kubelet lists again after this time. A label or role may allow it by
@@ -62,6 +61,12 @@ pub struct IngressSnapshot {
     pub certificates: BTreeMap<NamespacedName, Arc<TlsFiles>>,
     /// Known Ingresses that the last list lacks. They stay until the API server that sent it shows that it has data.
     pub unlisted: BTreeSet<NamespacedName>,
+}
+
+impl stored::Snapshot for IngressSnapshot {
+    fn is_known(&self) -> bool {
+        self.is_known
+    }
 }
 
 impl IngressSnapshot {
@@ -200,7 +205,10 @@ async fn publish(
         snapshot.certificates.retain(|name, _| wanted.contains(name));
         sender.send_if_modified(|known| {
             let is_new = **known != snapshot;
-            *known = Arc::new(snapshot);
+            // An equal snapshot keeps its place in memory, by which the Ingress controller sees that nothing changed.
+            if is_new {
+                *known = Arc::new(snapshot);
+            }
             is_new
         });
         tokio::time::sleep(MIN_PUBLISH_INTERVAL).await;
@@ -252,7 +260,9 @@ async fn follow(shared: &Shared, apis: Apis, mut reporter: EventReporter) {
                 shared.lists.send_modify(|lists| *lists += 1);
             }
         };
-        let Some(error) = reflect(apis.clone(), INGRESS, &scope, &mut apply, on_error).await else { return };
+        let Some(error) = reflect(apis.clone(), Kind::INGRESS, &scope, &mut apply, on_error).await else {
+            return;
+        };
         let text = format!(
             "the API server does not let this node list Ingresses ({error}), so it serves only those that it already \
              knows. Allow it: kubectl create clusterrole nodes-read-ingresses --verb=get,list,watch \

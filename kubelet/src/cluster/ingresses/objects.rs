@@ -4,42 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use apiserver::auth::{INGRESS_CLASS, INGRESS_CLASS_ANNOTATION};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use client::Versioned;
 use serde::{Deserialize, Serialize};
 
-/// The class whose Ingresses the kubelet serves.
-pub const CLASS: &str = "coracle";
-/// The annotation that named the class before `spec.ingressClassName` existed. It takes precedence, as in stock
-/// controllers.
-const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
+pub use crate::cluster::services::NamespacedName;
+
 /// The type of Secrets that contain a certificate and its key.
 const TLS_SECRET: &str = "kubernetes.io/tls";
 
-/// The namespace and name of an Ingress or a Secret.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct NamespacedName {
-    /// The namespace.
-    pub namespace: Box<str>,
-    /// The name in the namespace.
-    pub name: Box<str>,
-}
-
-impl NamespacedName {
-    /// Creates the name of an object.
-    pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
-    }
-}
-
-impl fmt::Display for NamespacedName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
-/// An Ingress of the class [`CLASS`].
+/// An Ingress of the class [`INGRESS_CLASS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Ingress {
@@ -199,8 +175,8 @@ impl ApiIngress {
     pub fn into_ingress(self) -> Option<Ingress> {
         let Self { metadata, spec } = self;
         let annotations = metadata.annotations.unwrap_or_default();
-        let class = annotations.get(CLASS_ANNOTATION).or(spec.ingress_class_name.as_ref())?;
-        if class != CLASS {
+        let class = annotations.get(INGRESS_CLASS_ANNOTATION).or(spec.ingress_class_name.as_ref())?;
+        if class != INGRESS_CLASS {
             return None;
         }
         let rules = spec.rules.unwrap_or_default().into_iter();

@@ -41,14 +41,12 @@ impl PoliciesFile {
 
     /// Reads the file. Returns `None` if it does not exist. A file that cannot be parsed is logged and ignored.
     pub async fn read(&self) -> Option<PolicySnapshot> {
-        let path = self.0.clone();
-        let found = disk::run(move || load(&path)).await;
-        found.unwrap_or_else(|error| {
-            let path = self.0.display();
-            tracing::warn!(%path, %error, "cannot read the stored NetworkPolicies; none are known until the API server \
-                 answers");
-            None
-        })
+        stored::read(
+            &self.0,
+            load,
+            "cannot read the stored NetworkPolicies; none are known until the API server answers",
+        )
+        .await
     }
 
     /// Writes each update until the sender is dropped.

@@ -11,7 +11,6 @@ use tokio::sync::watch;
 use super::objects::{EndpointSlice, Service, ServiceName};
 use super::snapshot::ServiceSnapshot;
 use crate::cluster::{directory, stored};
-use crate::disk;
 
 /// Largest file that is read, in bytes. 100,000 endpoints of about 200 bytes need a third of it.
 const MAX_BYTES: u64 = 64 << 20;
@@ -38,30 +37,15 @@ impl ServicesFile {
 
     /// Reads the file. Returns `None` if it does not exist. A file that cannot be parsed is logged and ignored.
     pub async fn read(&self) -> Option<ServiceSnapshot> {
-        let path = self.0.clone();
-        let found = disk::run(move || load(&path)).await;
-        found.unwrap_or_else(|error| {
-            let path = self.0.display();
-            tracing::warn!(%path, %error, "cannot read the stored Services; they work once the API server answers");
-            None
-        })
+        stored::read(&self.0, load, "cannot read the stored Services; they work once the API server answers")
+            .await
     }
 
     /// Writes each update until the sender is dropped.
-    pub async fn write(self, mut updates: watch::Receiver<Arc<ServiceSnapshot>>) {
-        while updates.changed().await.is_ok() {
-            tokio::time::sleep(WRITE_DELAY).await;
-            let snapshot = updates.borrow_and_update().clone();
-            if !snapshot.is_known {
-                continue;
-            }
-            let path = self.0.clone();
-            if let Err(error) = disk::run(move || save(&path, &snapshot)).await {
-                let path = self.0.display();
-                tracing::warn!(%path, %error, "cannot store the Services; after a restart they are unknown until the \
-                     API server answers");
-            }
-        }
+    pub async fn write(self, updates: watch::Receiver<Arc<ServiceSnapshot>>) {
+        let failure = "cannot store the Services; after a restart they are unknown until the \
+                       API server answers";
+        stored::write(self.0, updates, WRITE_DELAY, save, failure).await;
     }
 }
 

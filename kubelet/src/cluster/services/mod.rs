@@ -27,8 +27,8 @@ use crate::identity::{Api, ApiError, EventReporter};
 
 pub use self::checkpoint::ServicesFile;
 pub use self::objects::{
-    Endpoint, EndpointPort, EndpointSlice, Protocol, Service, ServiceName, ServicePort, ServiceType,
-    TrafficPolicy,
+    Endpoint, EndpointPort, EndpointSlice, NamespacedName, Protocol, Service, ServiceName, ServicePort,
+    ServiceType, TrafficPolicy,
 };
 pub use self::snapshot::ServiceSnapshot;
 

@@ -19,27 +19,30 @@ const NOT_FOR_PROXY: [&str; 2] =
 /// The timeout of session affinity without `sessionAffinityConfig`, in seconds.
 const AFFINITY_SECONDS: u32 = 10_800;
 
-/// The namespace and name of a Service.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ServiceName {
+/// The namespace and name of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NamespacedName {
     /// The namespace.
     pub namespace: Box<str>,
     /// The name in the namespace.
     pub name: Box<str>,
 }
 
-impl ServiceName {
-    /// Creates the name of a Service.
+impl NamespacedName {
+    /// Creates the name of an object.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 }
 
-impl std::fmt::Display for ServiceName {
+impl std::fmt::Display for NamespacedName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }
+
+/// The namespace and name of a Service.
+pub type ServiceName = NamespacedName;
 
 /// The type of a Service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
